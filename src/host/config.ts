@@ -1,0 +1,90 @@
+/** Options of a host and of its peers: shapes, defaults, checks. */
+import type { CollisionPolicy } from '../registry/lease.js';
+import type { TransportFactory } from '../transports/transport.js';
+
+interface PeerConfigBase {
+  /**
+   * Whether this one peer may get a legacy probe. Default false. There is no wildcard and no other way (N8).
+   */
+  readonly allowLegacy?: boolean;
+  /** Whether `start()` rejects when this peer is not callable. Default false. */
+  readonly required?: boolean;
+  /** The operator's word about the peer; read by policy. Default `untrusted`. */
+  readonly trust?: 'untrusted' | 'trusted';
+  /** Free labels (risk, environment, owner …); read by policy and display. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** A peer that is a child process speaking over stdin and stdout. */
+export interface StdioPeerConfig extends PeerConfigBase {
+  readonly transport?: 'stdio';
+  /** An executable: a path, or a name that is looked up on `PATH` once. Never a shell line. */
+  readonly command: string;
+  readonly args?: readonly string[];
+  /** Working directory. Default: the host's. */
+  readonly cwd?: string;
+  /** Added to the minimal environment; wins over it. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A peer behind an HTTP endpoint. */
+export interface HttpPeerConfig extends PeerConfigBase {
+  readonly transport?: 'streamable-http';
+  /** Absolute `http:` or `https:` URL. */
+  readonly url: string;
+  /** Sent on every request to the URL's origin. `mcp-*` names are refused: the protocol derives those. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A peer whose transport the host supplies. */
+export interface CustomPeerConfig extends PeerConfigBase {
+  readonly createTransport: TransportFactory;
+  /** What the peer is pinned to (N8): change it whenever the factory would reach another server. */
+  readonly identity: string;
+}
+
+export type PeerConfig = StdioPeerConfig | HttpPeerConfig | CustomPeerConfig;
+
+/** Deadlines, limits and policies of a host. All optional; times in milliseconds, sizes in bytes. */
+export interface HostLimits {
+  /** Deadline of one probe. Default 15,000: a cold start takes seconds; a deadline never proves legacy. */
+  readonly probeTimeoutMs?: number;
+  /** Deadline of the legacy probe, reopening included. Default 15,000. */
+  readonly legacyProbeTimeoutMs?: number;
+  /** Deadline of a listing, all pages together. Default 30,000. */
+  readonly listTimeoutMs?: number;
+  /** Deadline of a call. Default 60,000. */
+  readonly callTimeoutMs?: number;
+  /** Longest life of a call whose deadline progress extends. Default 600,000. */
+  readonly maxCallMs?: number;
+  /** How long `start()` waits for slow peers. Default 30,000. */
+  readonly startTimeoutMs?: number;
+  /** A connection that lived shorter does not reset the count of attempts. Default 30,000. */
+  readonly stableAfterMs?: number;
+  /** First wait before reconnecting; doubles, with full jitter. Default 500. */
+  readonly backoffMinMs?: number;
+  /** Longest wait before reconnecting. Default 30,000. */
+  readonly backoffMaxMs?: number;
+  /** Attempts to reconnect before `unavailable`. 0: none (one negotiation only). Default 8. */
+  readonly maxAttempts?: number;
+  /** When an unreachable peer is tried again by itself. 0: never. Default 60,000. */
+  readonly retryUnavailableAfterMs?: number;
+  /** Peers that start at the same time. Default 8. */
+  readonly maxSimultaneousStarts?: number;
+  /** Longest message accepted. Default 16 MiB. */
+  readonly maxMessageBytes?: number;
+  /** How long a process has after its stdin was closed, and again after SIGTERM. Default 2,000. */
+  readonly shutdownGraceMs?: number;
+}
+
+export interface HostOptions extends HostLimits {
+  readonly peers: Readonly<Record<string, PeerConfig>>;
+  /** Default `prefix`. */
+  readonly collisions?: CollisionPolicy;
+  /** What this host says of itself in every request. Default: this package's name and version. */
+  readonly clientInfo?: { readonly name: string; readonly version: string; readonly title?: string };
+  /** Modern revisions to speak. Default: all this package knows. */
+  readonly modernRevisions?: readonly string[];
+  /** Legacy revisions to accept from allowlisted peers. Default: all this package knows. */
+  readonly legacyRevisions?: readonly string[];
+}

@@ -1,0 +1,172 @@
+/** What a host author holds in hands. Implemented by `createHost` and `hostOf`. */
+import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import type { JsonObject } from '../protocol/jsonRpc.js';
+import type { Era } from '../protocol/revisions.js';
+import type { Conflict, Lease } from '../registry/lease.js';
+import type { PeerConfig } from './config.js';
+
+export type PeerStateName =
+  | 'idle'
+  | 'probing'
+  | 'modern'
+  | 'legacyProbe'
+  | 'legacy'
+  | 'unavailable'
+  | 'reconnecting'
+  | 'stopped';
+
+/** Why a peer is not callable, and what to do. */
+export interface UnavailableReason {
+  readonly code: ReasonCode;
+  /** One sentence: what happened. Sanitized, bounded, no secret. */
+  readonly message: string;
+  /** One sentence: what a person can do about it. */
+  readonly fix: string;
+}
+
+export type ReasonCode =
+  /** The probe was ambiguous and the peer is not allowlisted. */
+  | 'not-allowlisted'
+  /** The probe was ambiguous, but this peer has given modern evidence before (N12). */
+  | 'modern-evidence'
+  /** Both sides are modern and share no revision. */
+  | 'no-mutual-version'
+  /** The server says that it is legacy and no configured legacy revision is among those it names. */
+  | 'no-mutual-legacy-version'
+  /** -32020 that cannot be corrected. */
+  | 'header-mismatch'
+  /** -32021: the server needs a capability that this host does not have. */
+  | 'missing-capability'
+  /** The answer to `initialize` was no valid one. */
+  | 'legacy-rejected'
+  /** No answer to `initialize` within `legacyProbeTimeoutMs`. */
+  | 'legacy-timeout'
+  /** The ledger refused the permit for `initialize`. */
+  | 'legacy-not-permitted'
+  /** HTTP 401 or 403. */
+  | 'unauthorized'
+  /** The process could not be started. */
+  | 'spawn-failed'
+  /** Nothing of the peer's MCP layer was reached. */
+  | 'unreachable'
+  /** The connection was lost more often than is tolerated. */
+  | 'connection-lost'
+  /** A transport did not keep its deadline. */
+  | 'transport-broke-deadline'
+  /** A fault of this package. */
+  | 'internal';
+
+/** One step of a negotiation: what was sent, what came back, which rule judged it. */
+export interface RecordEntry {
+  /** Milliseconds since the negotiation began. */
+  readonly atMs: number;
+  readonly sent: string;
+  readonly id: number | null;
+  readonly revision: string | null;
+  /** Kind of the outcome: `result`, `error`, `timeout`, … */
+  readonly outcome: string;
+  /** What came back, in short. Sanitized, at most 500 characters. */
+  readonly detail: string;
+  /** The verdict: `discover.result`, `discover.ambiguous`, … */
+  readonly verdict: string;
+  /** The rule that judged: `N2`, `N5`, … */
+  readonly rule: string;
+}
+
+/** How one peer stands. */
+export interface PeerReport {
+  readonly name: string;
+  readonly state: PeerStateName;
+  readonly era: Era | 'unknown';
+  readonly revision: string | null;
+  /** Self-reported, for display only. */
+  readonly server: { readonly name: string; readonly version: string } | null;
+  readonly reason: UnavailableReason | null;
+  /** `initialize` requests written in this negotiation. */
+  readonly initializeSent: number;
+  /** Duration of the negotiation. */
+  readonly ms: number;
+  /** Tools listed, or `null` where no listing succeeded. */
+  readonly tools: number | null;
+  /** Why the listing failed, where it did. */
+  readonly listing: string | null;
+  readonly record: readonly RecordEntry[];
+  /** States in order, the current one last. */
+  readonly path: readonly PeerStateName[];
+}
+
+export interface StartReport {
+  readonly peers: readonly PeerReport[];
+  readonly ms: number;
+}
+
+/** The registry as it was when it was asked for; calls through it are bound to it. */
+export interface Catalog extends Lease {
+  call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome>;
+}
+
+export interface PeerHandle {
+  readonly name: string;
+  readonly state: PeerStateName;
+  readonly era: Era | 'unknown';
+  readonly callable: boolean;
+  report(): PeerReport;
+  /** The negotiation record in words, one line a step, the fix last. */
+  explain(): string;
+  /** Starts a new negotiation of a peer that is `unavailable` or `reconnecting`. */
+  retry(): void;
+  /** Tells that authorization was granted: an `unavailable` peer probes again. */
+  authorize(): void;
+  /** Resolves when the peer is callable, or is callable or failed. Rejects on abort and when the peer is removed. */
+  waitUntil(what: 'callable' | 'settled', options?: { readonly signal?: AbortSignal }): Promise<PeerReport>;
+}
+
+export interface HostEvents {
+  /** A peer changed its state. */
+  readonly peer: PeerReport;
+  /** The lease changed. */
+  readonly catalogChanged: {
+    readonly revision: number;
+    readonly added: readonly string[];
+    readonly removed: readonly string[];
+    readonly changed: readonly string[];
+  };
+  /** Two peers declare one tool name. */
+  readonly conflict: Conflict;
+  /** A call settled. Never holds arguments or content. */
+  readonly call: {
+    readonly tool: string;
+    readonly peer: string | null;
+    readonly status: string;
+    readonly delivery: string;
+    readonly durationMs: number;
+  };
+}
+
+export interface Host extends AsyncDisposable {
+  readonly id: string;
+  /**
+   * Starts all peers. Resolves when each has settled and listed, or at `startTimeoutMs`, with a report a peer.
+   * Idempotent.
+   *
+   * @throws {CollisionError} policy `reject` and two peers declare one tool
+   * @throws {RequiredPeerError} a peer with `required: true` is not callable
+   */
+  start(): Promise<StartReport>;
+  catalog(): Catalog;
+  /** A call through the current lease. Resolves with an outcome; see {@link CallOutcome}. */
+  call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome>;
+  /** @throws {UnknownPeerError} */
+  peer(name: string): PeerHandle;
+  peers(): readonly PeerReport[];
+  /** Adds and starts a peer. Resolves when it has settled. @throws {ConfigurationError} */
+  addPeer(name: string, config: PeerConfig): Promise<PeerReport>;
+  /** Stops a peer and frees its names. Resolves when nothing of it is left. @throws {UnknownPeerError} */
+  removePeer(name: string): Promise<void>;
+  /** Forgets the modern evidence of a peer (N12), as is needed after a rollback to a legacy server. */
+  forget(name: string): void;
+  /** Listens; a listener that throws harms nothing. Returns the function that ends it. */
+  on<K extends keyof HostEvents>(event: K, listener: (detail: HostEvents[K]) => void): () => void;
+  /** Stops all. Resolves when no process, socket or timer of it is left. Idempotent. */
+  stop(): Promise<void>;
+}

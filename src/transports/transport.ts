@@ -1,0 +1,119 @@
+/**
+ * The contract of a transport: bytes in, bytes out.
+ *
+ * A transport frames, bounds and delivers messages. It does not read them: ids, deadlines, correlation and eras
+ * are the connection's (`connection.ts`). One transport object lives one life: `open` once, `close` once; a
+ * reconnect makes a new one through its {@link TransportFactory}.
+ *
+ * Order a transport keeps for each exchange:
+ * 1. `exchange.mayWrite()` is asked in the tick in which the first byte would be handed to the pipe or socket,
+ *    with no await in between. `false`: nothing is written and the exchange gets `onEnd({kind: 'withheld'})`.
+ * 2. `exchange.written = true` is set in that same tick, right before the byte is handed over.
+ * 3. Messages of the answer are delivered through `events.message(text, exchange)`.
+ * 4. Per-request-stream transports call `exchange.onEnd(...)` exactly once, after the last message of that answer.
+ *    A pipe-like transport calls `onEnd` only if the message was not written whole.
+ * 5. `events.closed(cause)` is called exactly once, whether the far side ended or `close()` was called; nothing is
+ *    delivered after it.
+ */
+import type { CloseCause, UnreachableCause } from '../protocol/exchange.js';
+
+/** How the exchange of one sent message ended, seen from the wire. All text is sanitized and bounded (2 KiB). */
+export type StreamEnd =
+  /** A 2xx answer ended normally; its messages were delivered (there may have been none). */
+  | { readonly kind: 'complete'; readonly status: number; readonly redirected: boolean }
+  /** 2xx whose body is not what its content type claims, is oversize, or has no usable content type. */
+  | { readonly kind: 'malformed'; readonly status: number; readonly redirected: boolean; readonly detail: string }
+  /**
+   * Any other status that is not covered below. If its body was a JSON value, it was delivered as a message before.
+   * `detail` is a short reading of the body.
+   */
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly redirected: boolean;
+      readonly detail: string;
+      /** The request carried a session id (legacy), so 404 means the session is gone. */
+      readonly hadSession: boolean;
+    }
+  | {
+      readonly kind: 'unauthorized';
+      readonly status: 401 | 403;
+      readonly redirected: boolean;
+      readonly challenge: string | null;
+    }
+  | { readonly kind: 'unreachable'; readonly redirected: boolean; readonly cause: UnreachableCause }
+  /** The connection broke, before or after the write; the exchange's `written` tells. */
+  | { readonly kind: 'broken'; readonly redirected: boolean; readonly cause: CloseCause }
+  | { readonly kind: 'withheld' };
+
+/** One message on its way, and the place where what happens to it is told. Made by the connection. */
+export interface Exchange {
+  /** The request's id; `null` for a notification or a response. */
+  readonly id: number | null;
+  /** JSON-RPC method; `null` for a response. */
+  readonly method: string | null;
+  /** Headers of this message (HTTP): what the dialect derived from the serialized body. Names in lower case. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  written: boolean;
+  mayWrite(): boolean;
+  onEnd(end: StreamEnd): void;
+}
+
+/** Something wrong on the wire that belongs to no exchange. Counted against the peer; never holds a payload. */
+export interface TransportFault {
+  readonly kind:
+    | 'noise' // a line that is no JSON
+    | 'invalid-utf8'
+    | 'oversize' // a message over maxMessageBytes; its rest is discarded
+    | 'unterminated' // bytes without a line end when the stream ended
+    | 'stream'; // an optional stream failed
+  readonly detail: string;
+}
+
+export interface TransportEvents {
+  /**
+   * One message, decoded from valid UTF-8.
+   *
+   * @param exchange the exchange whose answer this message came in, where the transport has one stream a request
+   *   (HTTP); `null` on a shared stream
+   */
+  message(text: string, exchange: Exchange | null): void;
+  fault(fault: TransportFault): void;
+  closed(cause: CloseCause): void;
+}
+
+export type OpenResult =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly cause: UnreachableCause };
+
+export interface Transport {
+  /** `stdio`, `streamable-http`, `memory`, or a host's own word. For display. */
+  readonly kind: string;
+  /** True where each request has its own answer stream (HTTP): cancelling is closing it. */
+  readonly perRequestStreams: boolean;
+  /**
+   * Spawns the process, or does nothing. Never rejects and never hangs: resolves when the process has been started
+   * (not when it is ready), or with the reason why it could not be.
+   */
+  open(): Promise<OpenResult>;
+  /** Sends one serialized message, in call order. Never throws; back-pressure queues inside, bounded. */
+  send(text: string, exchange: Exchange): void;
+  /** Closes the stream of one exchange (per-request streams only); its `onEnd` is not called any more. */
+  abort(exchange: Exchange): void;
+  /**
+   * Tells the transport what was negotiated: HTTP then sends `Mcp-Session-Id` and `MCP-Protocol-Version` on legacy
+   * requests. Called once, after the era is selected.
+   */
+  negotiated?(agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string }): void;
+  /**
+   * Idempotent. Resolves when nothing of it is left: process group gone, sockets closed, timers cleared. Bounded
+   * by its own shutdown ladder.
+   */
+  close(): Promise<void>;
+}
+
+/** Makes a new transport for each life of a peer's connection. */
+export type TransportFactory = (events: TransportEvents) => Transport;
+
+/** Longest message accepted, 16 MiB: above the largest real tool list seen (0.75 MB) by a factor of twenty. */
+export const DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
