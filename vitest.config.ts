@@ -1,0 +1,17 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    pool: 'forks',
+    maxWorkers: 2,
+    coverage: {
+      provider: 'v8',
+      include: ['src/protocol/**', 'src/machines/**', 'src/registry/**'],
+      reporter: ['text', 'json-summary'],
+      thresholds: { branches: 95 },
+    },
+  },
+});
