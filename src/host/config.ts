@@ -1,6 +1,9 @@
-/** Options of a host and of its peers: shapes, defaults, checks. */
+/** Options of a host and of its peers: shapes, and the one function that turns them into checked ones. */
+import { isAbsolute, resolve } from 'node:path';
 import type { CollisionPolicy } from '../registry/lease.js';
 import type { TransportFactory } from '../transports/transport.js';
+import { checkHostOptions, checkPeer, fail, isPlainObject } from './configChecks.js';
+import type { PathSegment } from './errors.js';
 
 interface PeerConfigBase {
   /**
@@ -87,4 +90,86 @@ export interface HostOptions extends HostLimits {
   readonly modernRevisions?: readonly string[];
   /** Legacy revisions to accept from allowlisted peers. Default: all this package knows. */
   readonly legacyRevisions?: readonly string[];
+}
+
+interface ResolvedPeerBase {
+  readonly name: string;
+  readonly allowLegacy: boolean;
+  readonly required: boolean;
+  readonly trust: 'untrusted' | 'trusted';
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface ResolvedStdioPeer extends ResolvedPeerBase {
+  readonly transport: 'stdio';
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Absolute: a host that changes its directory later does not move its peers. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface ResolvedHttpPeer extends ResolvedPeerBase {
+  readonly transport: 'streamable-http';
+  /** Normalized, without a fragment. */
+  readonly url: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface ResolvedCustomPeer extends ResolvedPeerBase {
+  readonly transport: 'custom';
+  readonly createTransport: TransportFactory;
+  readonly identity: string;
+}
+
+/** One peer's configuration: checked, complete, a copy of what came, frozen all the way down. */
+export type ResolvedPeer = ResolvedStdioPeer | ResolvedHttpPeer | ResolvedCustomPeer;
+
+/** Options of a host: checked, every default filled in, frozen. */
+export interface ResolvedOptions extends Required<HostLimits> {
+  /** In the order in which they were configured. A list, since a peer may be named `constructor`. */
+  readonly peers: readonly ResolvedPeer[];
+  readonly collisions: CollisionPolicy;
+  readonly clientInfo: { readonly name: string; readonly version: string; readonly title?: string };
+  /** Oldest first, without repetition. */
+  readonly modernRevisions: readonly string[];
+  /** Oldest first, without repetition. */
+  readonly legacyRevisions: readonly string[];
+}
+
+/**
+ * Checks the options of a host and fills in every default. What is returned shares nothing with what came in.
+ *
+ * @throws {ConfigurationError} anything unknown, of the wrong type, out of bounds or contradictory
+ */
+export function parseHostOptions(options: HostOptions): ResolvedOptions {
+  const { peers, ...rest } = checkHostOptions(options);
+  const resolved = Object.keys(peers).map((name) => parsePeer(name, peers[name], rest.legacyRevisions));
+  return deepFreeze({ ...rest, peers: resolved });
+}
+
+/**
+ * Checks one peer, as `addPeer` needs it.
+ *
+ * @param legacyRevisions the host's: a peer cannot be allowlisted where there is none
+ * @throws {ConfigurationError} as {@link parseHostOptions}; the path starts with `peers.<name>`
+ */
+export function parsePeer(name: string, config: unknown, legacyRevisions: readonly string[]): ResolvedPeer {
+  const at: readonly PathSegment[] = ['peers', name];
+  const peer = checkPeer(name, config, at);
+  if (peer.allowLegacy && legacyRevisions.length === 0) {
+    fail([...at, 'allowLegacy'], 'true', 'false, since legacyRevisions is empty');
+  }
+  if (peer.transport !== 'stdio') return deepFreeze(peer);
+  const cwd = peer.cwd ?? process.cwd();
+  return deepFreeze({ ...peer, cwd: isAbsolute(cwd) ? cwd : resolve(cwd) });
+}
+
+/** Freezes lists and plain objects; functions a host gave are left as they are. */
+function deepFreeze<T>(value: T): T {
+  if (Array.isArray(value)) for (const item of value) deepFreeze(item);
+  else if (isPlainObject(value)) for (const key of Object.keys(value)) deepFreeze(value[key]);
+  else return value;
+  return Object.freeze(value);
 }
