@@ -1,6 +1,7 @@
 /** What a host author holds in hands. Implemented by `createHost` and `hostOf`. */
 import type { CallOptions, CallOutcome } from '../calls/outcome.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
+import type { UnavailableReason } from '../protocol/reasons.js';
 import type { Era } from '../protocol/revisions.js';
 import type { Conflict, Lease } from '../registry/lease.js';
 import type { PeerConfig } from './config.js';
@@ -15,46 +16,7 @@ export type PeerStateName =
   | 'reconnecting'
   | 'stopped';
 
-/** Why a peer is not callable, and what to do. */
-export interface UnavailableReason {
-  readonly code: ReasonCode;
-  /** One sentence: what happened. Sanitized, bounded, no secret. */
-  readonly message: string;
-  /** One sentence: what a person can do about it. */
-  readonly fix: string;
-}
-
-export type ReasonCode =
-  /** The probe was ambiguous and the peer is not allowlisted. */
-  | 'not-allowlisted'
-  /** The probe was ambiguous, but this peer has given modern evidence before (N12). */
-  | 'modern-evidence'
-  /** Both sides are modern and share no revision. */
-  | 'no-mutual-version'
-  /** The server says that it is legacy and no configured legacy revision is among those it names. */
-  | 'no-mutual-legacy-version'
-  /** -32020 that cannot be corrected. */
-  | 'header-mismatch'
-  /** -32021: the server needs a capability that this host does not have. */
-  | 'missing-capability'
-  /** The answer to `initialize` was no valid one. */
-  | 'legacy-rejected'
-  /** No answer to `initialize` within `legacyProbeTimeoutMs`. */
-  | 'legacy-timeout'
-  /** The ledger refused the permit for `initialize`. */
-  | 'legacy-not-permitted'
-  /** HTTP 401 or 403. */
-  | 'unauthorized'
-  /** The process could not be started. */
-  | 'spawn-failed'
-  /** Nothing of the peer's MCP layer was reached. */
-  | 'unreachable'
-  /** The connection was lost more often than is tolerated. */
-  | 'connection-lost'
-  /** A transport did not keep its deadline. */
-  | 'transport-broke-deadline'
-  /** A fault of this package. */
-  | 'internal';
+export type { ReasonCode, UnavailableReason } from '../protocol/reasons.js';
 
 /** One step of a negotiation: what was sent, what came back, which rule judged it. */
 export interface RecordEntry {

@@ -9,7 +9,8 @@
  * 1. `exchange.mayWrite()` is asked in the tick in which the first byte would be handed to the pipe or socket,
  *    with no await in between. `false`: nothing is written and the exchange gets `onEnd({kind: 'withheld'})`.
  * 2. `exchange.written = true` is set in that same tick, right before the byte is handed over.
- * 3. Messages of the answer are delivered through `events.message(text, exchange)`.
+ * 3. Messages of the answer are delivered through `events.message(text, exchange)`, and only those that may settle
+ *    the request: a 2xx or another 4xx whose body is JSON or an event stream. Everything else is `overheard`.
  * 4. Per-request-stream transports call `exchange.onEnd(...)` exactly once, after the last message of that answer.
  *    A pipe-like transport calls `onEnd` only if the message was not written whole.
  * 5. `events.closed(cause)` is called exactly once, whether the far side ended or `close()` was called; nothing is
@@ -55,6 +56,8 @@ export interface Exchange {
   /** Headers of this message (HTTP): what the dialect derived from the serialized body. Names in lower case. */
   readonly headers: Readonly<Record<string, string>> | undefined;
   written: boolean;
+  /** HTTP: set to true by the transport when a redirect was followed, before it delivers what came. */
+  redirected: boolean;
   mayWrite(): boolean;
   onEnd(end: StreamEnd): void;
 }
@@ -78,6 +81,12 @@ export interface TransportEvents {
    *   (HTTP); `null` on a shared stream
    */
   message(text: string, exchange: Exchange | null): void;
+  /**
+   * A text that came with something that can be no valid answer: HTTP 401, 403, 408, 425, 429, 3xx or 5xx, an HTML
+   * page, a content type that is neither JSON nor an event stream. It is read for modern evidence (N21) and settles
+   * nothing. Texts over 64 KiB are left out.
+   */
+  overheard(text: string): void;
   fault(fault: TransportFault): void;
   closed(cause: CloseCause): void;
 }

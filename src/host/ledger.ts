@@ -1,0 +1,108 @@
+/**
+ * What permits `initialize`: kept by the owner of a peer, outside XState and outside the transport.
+ *
+ * No event, input or context reaches in here. The chart's guard `mayProbeLegacy` asks {@link Ledger.refusal} so that
+ * the decision can be seen; the wire asks {@link Ledger.permit} in the tick of the write, and nothing else counts.
+ */
+import type { ModernSign, ProbeVerdict } from '../protocol/evidence.js';
+import { issueLegacyPermit, type LegacyPermit } from '../transports/permit.js';
+
+/** Modern evidence by pin, for the life of a host (N12). It can forbid, never permit. */
+export interface Ratchet {
+  get(pin: string): ModernSign | undefined;
+  set(pin: string, sign: ModernSign): void;
+  delete(pin: string): void;
+}
+
+export function createRatchet(): Ratchet {
+  return new Map<string, ModernSign>();
+}
+
+/** Why `initialize` is not permitted now. */
+export type Refusal =
+  | 'not-allowlisted'
+  | 'pin-changed'
+  | 'modern-evidence'
+  | 'no-verdict' // no probe of this negotiation was judged, or it was judged otherwise
+  | 'spent'; // one `initialize` was sent in this negotiation
+
+export interface LedgerOptions {
+  /** `allowLegacy` of the peer's frozen configuration. */
+  readonly allowLegacy: boolean;
+  /** The pin the peer was configured with (N8). */
+  readonly pin: string;
+  /** The pin as computed now, from what a new connection would really use. */
+  readonly currentPin: () => string;
+  readonly ratchet: Ratchet;
+}
+
+export class Ledger {
+  private readonly options: LedgerOptions;
+  private verdict: ProbeVerdict['type'] | null = null;
+  private isNegotiating = false;
+  private sent = 0;
+  private sign: ModernSign | null = null;
+
+  constructor(options: LedgerOptions) {
+    this.options = options;
+  }
+
+  /** `initialize` requests permitted in this negotiation. */
+  get initializeSent(): number {
+    return this.sent;
+  }
+
+  /** Modern evidence seen since this negotiation began. */
+  get signSeen(): ModernSign | null {
+    return this.sign;
+  }
+
+  /**
+   * A probe is about to be sent. It belongs to the negotiation under way only where the last verdict asked for
+   * another probe (N3, N4); otherwise a new negotiation begins. Returns whether one began.
+   */
+  probing(): boolean {
+    const continues =
+      this.isNegotiating && (this.verdict === 'discover.unsupportedVersion' || this.verdict === 'discover.correctable');
+    this.verdict = null;
+    if (continues) return false;
+    this.isNegotiating = true;
+    this.sent = 0;
+    this.sign = null;
+    return true;
+  }
+
+  /** The owner judged the outcome of the last probe. */
+  judged(verdict: ProbeVerdict['type']): void {
+    this.verdict = verdict;
+  }
+
+  /** An era was selected, or the negotiation failed: nothing of it counts any more. */
+  settled(): void {
+    this.isNegotiating = false;
+    this.verdict = null;
+  }
+
+  /** Modern evidence was decoded (N12, N21). */
+  modern(sign: ModernSign): void {
+    this.sign ??= sign;
+    this.options.ratchet.set(this.options.pin, sign);
+  }
+
+  refusal(): Refusal | null {
+    const { allowLegacy, pin, currentPin, ratchet } = this.options;
+    if (allowLegacy !== true) return 'not-allowlisted';
+    if (currentPin() !== pin) return 'pin-changed';
+    if (ratchet.get(pin) !== undefined) return 'modern-evidence';
+    if (this.verdict !== 'discover.ambiguous' && this.verdict !== 'discover.legacyOnly') return 'no-verdict';
+    if (this.sent > 0) return 'spent';
+    return null;
+  }
+
+  /** Asked in the tick of the write: a permit for one `initialize` on `connection`, or null. */
+  permit(connection: object): LegacyPermit | null {
+    if (this.refusal() !== null) return null;
+    this.sent += 1;
+    return issueLegacyPermit(connection);
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Keeps the tool list of one callable peer. The list itself never passes through here: the injected `fetch` puts it
+ * into the registry's store and reports its size and digest.
+ */
+import { assign, fromCallback, setup } from 'xstate';
+import type { CatalogContext, CatalogEvent } from './ports.js';
+
+export const catalogMachine = setup({
+  types: {
+    input: {} as { readonly peer: string },
+    context: {} as CatalogContext,
+    events: {} as CatalogEvent,
+  },
+  actors: {
+    /** Walks all pages, stores the list, reports `list.done` or `list.failed` once. */
+    fetch: fromCallback<CatalogEvent>(() => {
+      throw new Error('the actor "fetch" was not provided');
+    }),
+  },
+  guards: {
+    /** A walk during which a change was announced may have seen half of it. */
+    isTorn: ({ context }) => context.torn,
+  },
+  actions: {
+    noteList: assign(({ event }) =>
+      event.type === 'list.done' ? { count: event.count, digest: event.digest, problem: null } : {},
+    ),
+    noteProblem: assign(({ event }) => (event.type === 'list.failed' ? { problem: event.message } : {})),
+    noteCrash: assign({ problem: 'a fault of this host while listing' }),
+    noteTorn: assign({ torn: true }),
+    clearTorn: assign({ torn: false }),
+  },
+}).createMachine({
+  id: 'catalog',
+  description: 'The tool list of one peer.',
+  initial: 'fetching',
+  context: { count: null, digest: null, problem: null, torn: false },
+  states: {
+    fetching: {
+      description: 'Walks the pages of tools/list.',
+      meta: { spec: 'https://modelcontextprotocol.io/specification/2026-07-28/server/tools' },
+      entry: 'clearTorn',
+      invoke: {
+        id: 'fetch',
+        src: 'fetch',
+        onError: { target: 'failed', actions: 'noteCrash' },
+      },
+      on: {
+        'catalog.changed': { actions: 'noteTorn' },
+        'list.done': [
+          { guard: 'isTorn', target: 'fetching', reenter: true, actions: 'noteList' },
+          { target: 'fresh', actions: 'noteList' },
+        ],
+        'list.failed': { target: 'failed', actions: 'noteProblem' },
+      },
+    },
+    fresh: {
+      description: 'The list is what the server last said.',
+      on: {
+        'catalog.changed': { target: 'fetching' },
+        'catalog.refresh': { target: 'fetching' },
+      },
+    },
+    failed: {
+      description: 'The last walk failed; an earlier list, if there is one, is served as stale.',
+      on: {
+        'catalog.changed': { target: 'fetching' },
+        'catalog.refresh': { target: 'fetching' },
+      },
+    },
+  },
+});

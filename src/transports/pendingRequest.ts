@@ -1,0 +1,140 @@
+/** One request on its way: what the transport sees of it (an {@link Exchange}) and what settles it. */
+import type { Outcome } from '../protocol/exchange.js';
+import type { JsonRpcError, JsonValue } from '../protocol/jsonRpc.js';
+import type { Exchange, StreamEnd } from './transport.js';
+
+export interface Progress {
+  readonly progress: number;
+  readonly total: number | undefined;
+  readonly message: string | undefined;
+}
+
+/** What the connection does for its requests. */
+export interface PendingOwner {
+  /** The request has an outcome: forget it. */
+  settled(request: PendingRequest): void;
+  /** The deadline has passed, or the caller aborted: take it back from the wire. */
+  withdraw(request: PendingRequest, reason: string): void;
+}
+
+/** Something in answer to a lone POST that is no answer to its request (N20). */
+type Stray = { readonly error: JsonRpcError } | { readonly detail: string };
+
+/**
+ * Settles exactly once. The hot path (sent, answered) allocates this object, its promise and its outcome, nothing
+ * else; so the members are plain and no closure is made per request.
+ */
+export class PendingRequest implements Exchange {
+  readonly id: number;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly outcome: Promise<Outcome>;
+  written = false;
+  redirected = false;
+  /** Null once it is settled. */
+  timer: unknown = null;
+  /** Clock time at which it was started. */
+  startedAt = 0;
+  timeoutMs = 0;
+  /** Longest life where progress extends the deadline; 0 where it does not. */
+  maxTotalMs = 0;
+  onProgress: ((progress: Progress) => void) | undefined;
+  /** The caller's own check in the tick of the write. */
+  check: (() => boolean) | undefined;
+  /** Neither cancelled on the wire nor closed when its deadline passes (N9: the probe, `initialize`). */
+  keepListening = false;
+  isSettled = false;
+  private resolve!: (outcome: Outcome) => void;
+  private stray: Stray | undefined;
+  private signal: AbortSignal | undefined;
+  private readonly owner: PendingOwner;
+
+  constructor(owner: PendingOwner, id: number, method: string, headers: Readonly<Record<string, string>> | undefined) {
+    this.owner = owner;
+    this.id = id;
+    this.method = method;
+    this.headers = headers;
+    this.outcome = new Promise((resolve) => {
+      this.resolve = resolve;
+    });
+  }
+
+  mayWrite(): boolean {
+    return !this.isSettled && (this.check === undefined || this.check());
+  }
+
+  /** Listens to the caller's signal until settled. */
+  listenTo(signal: AbortSignal): void {
+    this.signal = signal;
+    signal.addEventListener('abort', this, { once: true });
+  }
+
+  /** `EventListenerObject`: the caller aborted. */
+  handleEvent(): void {
+    if (this.isSettled) return;
+    this.owner.withdraw(this, 'the caller aborted');
+    this.settle({ kind: 'cancelled', written: this.written, detail: 'the caller aborted' });
+  }
+
+  settle(outcome: Outcome): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.signal?.removeEventListener('abort', this);
+    this.owner.settled(this);
+    this.resolve(outcome);
+  }
+
+  settleResult(result: JsonValue): void {
+    this.settle({ kind: 'result', written: this.written, redirected: this.redirected, result });
+  }
+
+  settleError(error: JsonRpcError, correlated: boolean): void {
+    this.settle({ kind: 'error', written: this.written, redirected: this.redirected, error, correlated });
+  }
+
+  settleMalformed(detail: string): void {
+    this.settle({ kind: 'malformed', written: this.written, redirected: this.redirected, detail });
+  }
+
+  /** Remembers the first thing that came in this answer and is none; the end of the stream settles with it. */
+  remember(stray: Stray): void {
+    this.stray ??= stray;
+  }
+
+  onEnd(end: StreamEnd): void {
+    if (!this.isSettled) this.settle(this.outcomeOf(end));
+  }
+
+  private outcomeOf(end: StreamEnd): Outcome {
+    const { written } = this;
+    if (end.kind === 'withheld') return { kind: 'withheld', written: false };
+    const { redirected } = end;
+    switch (end.kind) {
+      case 'unauthorized':
+        return { kind: 'unauthorized', written, redirected, status: end.status, challenge: end.challenge };
+      case 'unreachable':
+        return { kind: 'unreachable', written, redirected, cause: end.cause };
+      case 'broken':
+        return { kind: 'closed', written, redirected, cause: end.cause };
+      case 'complete':
+      case 'malformed':
+      case 'status':
+        break;
+    }
+    const { status } = end;
+    if (end.kind === 'status' && status === 404 && end.hadSession) {
+      return { kind: 'session-lost', written, redirected, status };
+    }
+    const { stray } = this;
+    if (stray !== undefined && 'error' in stray) {
+      return { kind: 'error', written, redirected, status, error: stray.error, correlated: false };
+    }
+    if (stray !== undefined) return { kind: 'malformed', written, redirected, status, detail: stray.detail };
+    if (end.kind === 'complete') {
+      const cause = { kind: 'stream-ended', detail: `HTTP ${status}, ended without an answer` } as const;
+      return { kind: 'closed', written, redirected, status, cause };
+    }
+    const detail = end.kind === 'status' ? `HTTP ${status} (${end.detail})` : end.detail;
+    return { kind: 'malformed', written, redirected, status, detail };
+  }
+}
