@@ -1,0 +1,131 @@
+/**
+ * Messages out of a `text/event-stream` (WHATWG HTML, "Server-sent events"), from bytes.
+ *
+ * Works on bytes rather than on text, for four reasons: a character that is cut between two chunks needs no care, a
+ * message is checked to be UTF-8 as a whole, sizes are bytes, and an event whose lines end in CR is complete when the
+ * CR is there, not when the next byte tells whether an LF follows. Bytes are gathered and joined once an event.
+ */
+import { isUtf8 } from 'node:buffer';
+import { createByteGatherer } from './byteGatherer.js';
+
+const LF = 0x0a;
+const CR = 0x0d;
+const COLON = 0x3a;
+const SPACE = 0x20;
+const NEW_LINE = Buffer.from([LF]);
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+/** Room for `data: ` and a byte order mark in a line that has not ended. */
+const FIELD_BYTES = 9;
+
+export interface SseReader {
+  /**
+   * Takes the next bytes and delivers every event they complete.
+   *
+   * @returns what is wrong, in a sentence; nothing may be pushed after that. `null` where all is well
+   */
+  push(chunk: Buffer): string | null;
+}
+
+/**
+ * An event that the end of the stream leaves unfinished is no event, as the standard has it; there is nothing to do
+ * at the end. `id` and `retry` are not kept.
+ *
+ * @param maxEventBytes longest event, its comments not counted
+ * @param deliver gets the data of each event that may be a message
+ */
+export function createSseReader(maxEventBytes: number, deliver: (text: string) => void): SseReader {
+  /** What there is of a line that has not ended. */
+  const line = createByteGatherer();
+  /** This event's `data` lines, joined by LF. */
+  const data = createByteGatherer();
+  let hasData = false;
+  let type = '';
+  let skipLf = false;
+  let first = true;
+
+  function push(chunk: Buffer): string | null {
+    let start = 0;
+    if (skipLf && chunk.length > 0) {
+      if (chunk[0] === LF) start = 1;
+      skipLf = false;
+    }
+    let lf = chunk.indexOf(LF, start);
+    let cr = chunk.indexOf(CR, start);
+    while (lf >= 0 || cr >= 0) {
+      const endsInCr = cr >= 0 && (lf < 0 || cr < lf);
+      const end = endsInCr ? cr : lf;
+      const problem = endLine(chunk.subarray(start, end));
+      if (problem !== null) return problem;
+      start = end + 1;
+      if (endsInCr && chunk[start] === LF) start += 1;
+      else if (endsInCr && start === chunk.length) skipLf = true;
+      if (lf >= 0 && lf < start) lf = chunk.indexOf(LF, start);
+      if (endsInCr) cr = chunk.indexOf(CR, start);
+    }
+    if (start < chunk.length) {
+      line.add(start === 0 ? chunk : chunk.subarray(start));
+    }
+    return line.size + data.size > maxEventBytes + FIELD_BYTES ? tooLong() : null;
+  }
+
+  function endLine(rest: Buffer): string | null {
+    let whole = rest;
+    if (line.size > 0) {
+      line.add(rest);
+      whole = line.take();
+    }
+    if (first) {
+      first = false;
+      if (whole.subarray(0, 3).equals(BYTE_ORDER_MARK)) whole = whole.subarray(3);
+    }
+    return whole.length === 0 ? endEvent() : takeField(whole);
+  }
+
+  function takeField(whole: Buffer): string | null {
+    if (whole[0] === COLON) return null;
+    const colon = whole.indexOf(COLON);
+    const nameEnd = colon < 0 ? whole.length : colon;
+    const value = whole.subarray(whole[nameEnd + 1] === SPACE ? nameEnd + 2 : nameEnd + 1);
+    if (isName(whole, nameEnd, 'data')) {
+      if (hasData) data.add(NEW_LINE);
+      hasData = true;
+      data.add(value);
+      if (data.size > maxEventBytes) return tooLong();
+    } else if (isName(whole, nameEnd, 'event')) {
+      type = value.toString('latin1', 0, 64);
+    }
+    return null;
+  }
+
+  function endEvent(): string | null {
+    const eventType = type;
+    type = '';
+    if (!hasData) return null;
+    hasData = false;
+    const bytes = data.take();
+    if (!isUtf8(bytes)) return 'an event is not valid UTF-8';
+    const text = bytes.toString('utf8');
+    if (mayBeMessage(eventType, text)) deliver(text);
+    return null;
+  }
+
+  function tooLong(): string {
+    return `an event is longer than ${maxEventBytes} bytes`;
+  }
+
+  return { push };
+}
+
+function isName(whole: Buffer, nameEnd: number, name: 'data' | 'event'): boolean {
+  return nameEnd === name.length && whole.toString('latin1', 0, nameEnd) === name;
+}
+
+/**
+ * Empty data primes a resumable stream (2025-11-25, basic/transports) and is no message. Other types than `message`
+ * are keep-alives of some servers, unless what they bring says that it is JSON-RPC: an error under `event: error` may
+ * be what forbids `initialize` (N21), so it must not be lost.
+ */
+function mayBeMessage(type: string, text: string): boolean {
+  if (type === '' || type === 'message') return /\S/.test(text);
+  return text.includes('"jsonrpc"');
+}

@@ -1,0 +1,160 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createSseReader } from '../../src/transports/sseMessages.js';
+
+function read(chunks: readonly (string | Buffer)[], maxEventBytes = 1000) {
+  const messages: string[] = [];
+  const reader = createSseReader(maxEventBytes, (text) => messages.push(text));
+  let problem: string | null = null;
+  for (const chunk of chunks) {
+    problem = reader.push(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
+    if (problem !== null) break;
+  }
+  return { messages, problem };
+}
+
+describe('events', () => {
+  test.each<[string, string, string[]]>([
+    ['one', 'data: {"a":1}\n\n', ['{"a":1}']],
+    ['no space after the colon', 'data:{}\n\n', ['{}']],
+    ['only one space is taken', 'data:  {}\n\n', [' {}']],
+    ['lines joined by LF', 'data: {"a":\ndata: 1}\n\n', ['{"a":\n1}']],
+    ['a data line without a colon', 'data: {\ndata\ndata: }\n\n', ['{\n\n}']],
+    ['comments', ': ping\n\n:\n\ndata: {}\n: in between\n\n', ['{}']],
+    ['type after data', 'data: {}\nevent: message\nid: 4\n\n', ['{}']],
+    ['id and retry', 'id: 7\nretry: 500\nevent: message\ndata: {}\n\n', ['{}']],
+    ['priming event', 'id: 7\nretry: 500\ndata:\n\ndata: \n\ndata: {}\n\n', ['{}']],
+    ['foreign type', 'event: ping\ndata: {}\n\nevent: endpoint\ndata: /x\n\ndata: {}\n\n', ['{}']],
+    ['foreign type with JSON-RPC', 'event: error\ndata: {"jsonrpc":"2.0"}\n\n', ['{"jsonrpc":"2.0"}']],
+    ['the type is forgotten after an event', 'event: ping\n\ndata: {}\n\n', ['{}']],
+    ['unknown fields', 'dat: x\ndatax: y\nfoo\ndata: {}\n\n', ['{}']],
+    ['byte order mark', '\ufeffdata: {}\n\n', ['{}']],
+    ['an unfinished event is none', 'data: {}\n\ndata: {"lost":1}\n', ['{}']],
+    ['nothing', '', []],
+    ['empty lines', '\n\n\r\r\r\n\r\n', []],
+    [
+      'mixed line ends',
+      'data: 1\r\rdata: 2\n\ndata: 3\r\n\r\ndata: 4\n\r\ndata: 5\r\n\n',
+      ['1', '2', '3', '4', '5'],
+    ],
+  ])('%s', (_name, stream, messages) => {
+    expect(read([stream])).toEqual({ messages, problem: null });
+  });
+
+  const stream = (end: string) =>
+    Buffer.from(
+      [
+        '\ufeff: hi',
+        'event: message',
+        'data: {"text":"grüße 👍🏽",',
+        'data: "b":2}',
+        '',
+        'data: [1]',
+        '',
+        '',
+      ].join(end),
+    );
+  const expected = ['{"text":"grüße 👍🏽",\n"b":2}', '[1]'];
+
+  test.each([['\n'], ['\r'], ['\r\n']])('cut at every byte, lines ending in %j', (end) => {
+    const bytes = stream(end);
+    for (let cut = 0; cut <= bytes.length; cut += 1) {
+      expect(read([bytes.subarray(0, cut), bytes.subarray(cut)])).toEqual({
+        messages: expected,
+        problem: null,
+      });
+    }
+    expect(read(Array.from(bytes, (byte) => Buffer.from([byte])))).toEqual({
+      messages: expected,
+      problem: null,
+    });
+  });
+
+  test('however the lines end and wherever the stream is cut', () => {
+    const value = fc
+      .string({ unit: 'binary' })
+      .filter((text) => !/[\r\n]/.test(text) && /\S/.test(text) && text[0] !== ' ');
+    fc.assert(
+      fc.property(
+        fc.array(fc.array(value, { minLength: 1, maxLength: 3 }), { maxLength: 4 }),
+        fc.infiniteStream(fc.constantFrom('\n', '\r', '\r\n')),
+        fc.array(fc.nat(200)),
+        (events, ends, cuts) => {
+          const end = () => ends.next().value;
+          // CR followed by a lone LF would read as one line end.
+          let text = '';
+          const add = (line: string) => {
+            const next = end();
+            text += line === '' && text.endsWith('\r') && next === '\n' ? '\r' : line + next;
+          };
+          for (const lines of events) {
+            for (const line of lines) add(`data: ${line}`);
+            add('');
+          }
+          const bytes = Buffer.from(text);
+          const points = [0, ...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length];
+          const chunks = points.slice(1).map((point, index) => bytes.subarray(points[index], point));
+          const wellFormed = (line: string) => Buffer.from(line).toString();
+          expect(read(chunks, 100_000)).toEqual({
+            messages: events.map((lines) => lines.map(wellFormed).join('\n')),
+            problem: null,
+          });
+        },
+      ),
+    );
+  });
+
+  test('an event is delivered with its last CR, before anything follows', () => {
+    const messages: string[] = [];
+    const reader = createSseReader(100, (text) => messages.push(text));
+    reader.push(Buffer.from('data: 1\r\r'));
+    expect(messages).toEqual(['1']);
+    reader.push(Buffer.from('\ndata: 2\r\n\r'));
+    expect(messages).toEqual(['1', '2']);
+  });
+
+  test('total', () => {
+    const piece = fc.oneof(
+      fc.constantFrom('data: ', 'data', ':', '\r', '\n', 'event: x', '\ufeff'),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(fc.array(piece), (pieces) => {
+        expect(read(pieces, 20).messages.every((text) => Buffer.byteLength(text) <= 20)).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('limits', () => {
+  test.each<[string, string[]]>([
+    ['one line', ['data: 12345678901\n\n']],
+    ['a line without an end', ['data: 1234', '56789012345']],
+    ['many lines', ['data: 12345\n', 'data: 12345\n', '\n']],
+    ['a comment without an end', [': 123456', '789012345678']],
+  ])('%s over the limit', (_name, chunks) => {
+    expect(read(chunks, 10)).toEqual({ messages: [], problem: 'an event is longer than 10 bytes' });
+  });
+
+  test.each<[string, string[]]>([
+    ['one line', ['data: 1234567890\n\n']],
+    ['two lines', ['data: 1234\ndata: 56789\n\n']],
+    ['a line in pieces', ['data: 12345', '67890', '\n\n']],
+  ])('%s at the limit', (_name, chunks) => {
+    expect(read(chunks, 10)).toEqual({ messages: [expect.any(String)], problem: null });
+  });
+
+  test('events before the one that is too long are delivered', () => {
+    expect(read(['data: 1\n\ndata: 12345678901\n\n'], 10)).toEqual({
+      messages: ['1'],
+      problem: 'an event is longer than 10 bytes',
+    });
+  });
+
+  test('bytes that are no UTF-8', () => {
+    expect(read([Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a])])).toEqual({
+      messages: [],
+      problem: 'an event is not valid UTF-8',
+    });
+  });
+});
