@@ -1,0 +1,80 @@
+// Fills the generated sections of the documents from what the compiled package itself says, so that no table
+// in them can disagree with the code.
+//
+//   node scripts/docs.mjs           rewrites the sections
+//   node scripts/docs.mjs --check   changes nothing; exits 1 and names what is out of date
+//
+// A section stands between `<!-- generated:NAME -->` and `<!-- /generated -->`, in README.md or docs/*.md.
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fillSections, markdownTable, sectionNames } from './lib/sections.mjs';
+
+/** For each section the module that knows, the documents that must have it, and the text it becomes. */
+const sections = {
+  evidence: {
+    module: 'dist/protocol/evidenceTable.js',
+    in: 'docs/evidence.md',
+    render: ({ evidenceTable }) =>
+      markdownTable(
+        ['outcome', 'example', 'verdict', 'rule', 'legacy probe'],
+        evidenceTable().map((row) => [row.outcome, row.example, row.verdict, row.rule, row.legacyProbe]),
+      ),
+  },
+};
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const check = process.argv.includes('--check');
+const problems = [];
+
+async function render(name) {
+  const { module, render: toText } = sections[name];
+  const path = join(root, module);
+  if (!existsSync(path)) throw new Error(`${module} does not exist; npm run build makes it`);
+  return toText(await import(pathToFileURL(path).href));
+}
+
+const contents = new Map();
+for (const name of Object.keys(sections)) {
+  try {
+    contents.set(name, await render(name));
+  } catch (error) {
+    problems.push(`section ${name}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+const docs = existsSync(join(root, 'docs')) ? readdirSync(join(root, 'docs'), { recursive: true }) : [];
+const documents = ['README.md', ...docs.map((name) => `docs/${name.replaceAll('\\', '/')}`)]
+  .filter((name) => name.endsWith('.md') && existsSync(join(root, name)))
+  .sort();
+const seen = new Set();
+let changed = 0;
+
+for (const document of documents) {
+  const text = readFileSync(join(root, document), 'utf8');
+  try {
+    const names = sectionNames(text);
+    for (const name of names) {
+      if (!Object.hasOwn(sections, name)) throw new Error(`no section is called ${name}`);
+      seen.add(`${name} ${document}`);
+    }
+    if (!names.every((name) => contents.has(name))) continue;
+    const filled = fillSections(text, contents);
+    if (filled === text) continue;
+    changed += 1;
+    if (check) problems.push(`${document} is out of date: npm run docs writes it`);
+    else writeFileSync(join(root, document), filled);
+  } catch (error) {
+    problems.push(`${document}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+// A section that has silently left its document would never be out of date.
+for (const [name, { in: document }] of Object.entries(sections))
+  if (!seen.has(`${name} ${document}`)) problems.push(`${document} has no section ${name}`);
+
+for (const problem of problems) console.error(`docs: ${problem}`);
+console.log(
+  `${documents.length} documents, ${seen.size} generated sections, ${changed} ${check ? 'out of date' : 'rewritten'}`,
+);
+if (problems.length > 0) process.exitCode = 1;
