@@ -1,0 +1,297 @@
+/** One message on its way over HTTP: the POST, its redirects, and its answer. */
+import type { Dispatcher } from 'undici';
+import type { AnswerHead, AnswerReader } from './httpAnswer.js';
+import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
+import type { BodyConsumer, BodyDecoder } from './httpBody.js';
+import { createBodyDecoder } from './httpBody.js';
+import { closeCauseOf, describeError } from './httpErrors.js';
+import { readRedirect } from './httpRedirect.js';
+import type { HttpTarget } from './httpTarget.js';
+import type { Exchange, StreamEnd } from './transport.js';
+
+/** What the posts of one transport share. */
+export interface PostContext {
+  readonly target: HttpTarget;
+  readonly maxMessageBytes: number;
+  /** Hands the request to undici; may call the handler at once. */
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void;
+  /** Whether this error ended the making of a connection. */
+  isConnectError(error: unknown): boolean;
+  message(text: string, exchange: Exchange): void;
+  overheard(text: string): void;
+  /** The `Mcp-Session-Id` of a 2xx answer to `initialize`. */
+  sessionOffered(value: string | undefined): void;
+  /** HTTP 404 to a request that carried the session. */
+  sessionLost(): void;
+  /** Nothing more comes of this post. Called before `exchange.onEnd`. */
+  over(post: HttpPost): void;
+}
+
+type Headers = Record<string, string | string[] | undefined>;
+
+const ABANDONED = 'this side gave the request up';
+/** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
+const MAX_RESENDS = 2;
+const MAX_DETAIL_LENGTH = 300;
+
+/**
+ * Handler of undici's dispatch. `onRequestStart` is called right before the head is handed to the socket, in the same
+ * tick; an abort in there means that nothing is written. That is the tick of {@link Exchange.mayWrite}.
+ */
+export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
+  readonly exchange: Exchange;
+  readonly #context: PostContext;
+  readonly #headers: Record<string, string>;
+  readonly #body: string;
+  #url: URL;
+  #redirects = 0;
+  #resends = 0;
+  #settled = false;
+  /** What follows belongs to one attempt: a redirect or a resend starts anew. */
+  #controller: Dispatcher.DispatchController | null = null;
+  #reader: AnswerReader | null = null;
+  #decoder: BodyDecoder | null = null;
+  #following: URL | null = null;
+  #status = 0;
+  #followedBytes = 0;
+  /** The answer is here to its last byte; its socket may carry another one already. */
+  #received = false;
+  /** Set where the body was cut off and the decoder still has bytes to give. */
+  #cut: StreamEnd | null = null;
+
+  constructor(context: PostContext, exchange: Exchange, headers: Record<string, string>, body: string) {
+    this.#context = context;
+    this.exchange = exchange;
+    this.#headers = headers;
+    this.#body = body;
+    this.#url = context.target.url;
+  }
+
+  start(): void {
+    this.#controller = null;
+    this.#reader = null;
+    this.#decoder = null;
+    this.#following = null;
+    this.#followedBytes = 0;
+    this.#received = false;
+    const path = this.#url.pathname + this.#url.search;
+    // The deadlines of a request are the connection's; a second, hidden policy would cut long answers.
+    const options = {
+      path,
+      method: 'POST',
+      headers: this.#headers,
+      body: this.#body,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    };
+    this.#context.dispatch(options as Dispatcher.DispatchOptions, this);
+  }
+
+  /** Closes the stream; `onEnd` is not called any more. */
+  abandon(): void {
+    if (this.#settled) return;
+    this.#settle();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#settled) {
+      controller.abort(new Error(ABANDONED));
+      return;
+    }
+    const { exchange } = this;
+    // Asked once: a redirect or a resend continues what was permitted.
+    if (exchange.written) return;
+    if (exchange.mayWrite()) exchange.written = true;
+    else this.#end({ kind: 'withheld' });
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (status < 200) return;
+    this.#status = status;
+    const location = headers['location'];
+    const mayFollow = this.exchange.method !== 'initialize';
+    const single = typeof location === 'string' ? location : undefined;
+    const redirect = readRedirect(status, single, this.#url, this.#redirects, mayFollow);
+    if (redirect?.kind === 'follow') {
+      this.#following = redirect.url;
+      return;
+    }
+    const hadSession = this.#headers['mcp-session-id'] !== undefined;
+    if (this.exchange.method === 'initialize' && status < 300) {
+      const offered = headers['mcp-session-id'];
+      this.#context.sessionOffered(typeof offered === 'string' ? offered : undefined);
+    }
+    if (hadSession && status === 404) this.#context.sessionLost();
+    const head: AnswerHead = {
+      status,
+      mediaType: mediaTypeOf(first(headers['content-type'])),
+      challenge: joined(headers['www-authenticate']),
+      retryAfter: first(headers['retry-after']),
+      redirected: this.#redirected,
+      hadSession,
+      answerDue: this.exchange.id !== null,
+    };
+    this.#reader = createAnswerReader(
+      head,
+      this.#answerContext(),
+      redirect === null ? undefined : this.#refused(redirect.detail),
+    );
+    const decoder = createBodyDecoder(joined(headers['content-encoding']), this);
+    if (typeof decoder === 'string') this.#endUnreadable(decoder);
+    else this.#decoder = decoder;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#settled) return;
+    if (this.#following !== null) {
+      this.#followedBytes += chunk.length;
+      // Not worth reading to its end for the sake of the connection.
+      if (this.#followedBytes > MAX_ERROR_BODY_BYTES)
+        this.#controller?.abort(new Error('the body of a redirect'));
+    } else if (this.#decoder !== null) {
+      this.#decoder.push(chunk);
+    } else {
+      this.data(chunk);
+    }
+  }
+
+  onResponseEnd(): void {
+    if (this.#settled) return;
+    this.#received = true;
+    if (this.#following !== null) this.#follow(this.#following);
+    else if (this.#decoder !== null) this.#decoder.end();
+    else this.end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#settled) return;
+    if (this.#following !== null) this.#follow(this.#following);
+    else if (this.#controller === null) this.#endUnwritten(error);
+    else this.#endBroken(error);
+  }
+
+  #endBroken(error: Error): void {
+    const cause = closeCauseOf(error, this.#reader !== null);
+    const detail = this.#show(cause.detail);
+    const broken: StreamEnd = { kind: 'broken', redirected: this.#redirected, cause: { ...cause, detail } };
+    this.#cut = broken;
+    if (this.#reader === null) this.#end(broken);
+    else if (this.#decoder !== null) this.#decoder.end();
+    else this.end();
+  }
+
+  // Decoded bytes of the answer's body.
+
+  data(chunk: Buffer): void {
+    const end = this.#reader?.push(chunk) ?? null;
+    if (end !== null) this.#end(end);
+  }
+
+  end(): void {
+    if (this.#reader === null) return;
+    this.#end(this.#cut === null ? this.#reader.end() : this.#reader.cut(this.#cut));
+  }
+
+  fail(detail: string): void {
+    if (this.#cut === null) this.#endUnreadable(detail);
+    else this.end();
+  }
+
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    this.#controller?.resume();
+  }
+
+  get #redirected(): boolean {
+    return this.#redirects > 0;
+  }
+
+  #answerContext() {
+    const { maxMessageBytes, target } = this.#context;
+    return {
+      maxMessageBytes,
+      // A message may make its reader abort this very exchange; the rest of the chunk is then nobody's.
+      deliver: (text: string) => {
+        if (!this.#settled) this.#context.message(text, this.exchange);
+      },
+      overhear: (text: string) => {
+        if (!this.#settled) this.#context.overheard(text);
+      },
+      show: target.show,
+      wallClockMs: Date.now,
+    };
+  }
+
+  #follow(url: URL): void {
+    this.#redirects += 1;
+    this.exchange.redirected = true;
+    this.#url = url;
+    this.start();
+  }
+
+  #refused(detail: string): StreamEnd {
+    const cause = { kind: 'redirected', detail: this.#show(detail), terminal: false } as const;
+    return { kind: 'unreachable', redirected: this.#redirected, cause };
+  }
+
+  /** A body that cannot be decoded spoils a good answer; of a bad one the status is enough. */
+  #endUnreadable(detail: string): void {
+    const spoilt: StreamEnd = {
+      kind: 'malformed',
+      status: this.#status,
+      redirected: this.#redirected,
+      detail: this.#show(detail),
+    };
+    this.#end(this.#reader?.cut(spoilt) ?? spoilt);
+  }
+
+  /** The socket was never given this request. Where an idle connection died in our hands, another one is tried. */
+  #endUnwritten(error: Error): void {
+    if (!this.#context.isConnectError(error) && this.#resends < MAX_RESENDS && isSocketError(error)) {
+      this.#resends += 1;
+      this.start();
+      return;
+    }
+    const cause = {
+      kind: 'connect-failed',
+      detail: this.#show(describeError(error)),
+      terminal: false,
+    } as const;
+    this.#end({ kind: 'unreachable', redirected: this.#redirected, cause });
+  }
+
+  #show(text: string): string {
+    return this.#context.target.show(text, MAX_DETAIL_LENGTH);
+  }
+
+  #end(end: StreamEnd): void {
+    if (this.#settled) return;
+    this.#settle();
+    this.exchange.onEnd(end);
+  }
+
+  #settle(): void {
+    this.#settled = true;
+    this.#context.over(this);
+    this.#decoder?.destroy();
+    if (!this.#received) this.#controller?.abort(new Error(ABANDONED));
+  }
+}
+
+/** Told by a socket, not by a check of undici's: those carry other codes and would fail again. */
+function isSocketError(error: Error): boolean {
+  const code: unknown = 'code' in error ? error.code : undefined;
+  return code === 'UND_ERR_SOCKET' || (typeof code === 'string' && !code.startsWith('UND_ERR_'));
+}
+
+function first(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'object' ? value[0] : value;
+}
+
+function joined(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'object' ? value.join(', ') : value;
+}

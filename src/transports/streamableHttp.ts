@@ -1,0 +1,227 @@
+/**
+ * Streamable HTTP, both eras (2026-07-28 and 2025-11-25, basic/transports): every message is its own POST.
+ *
+ * undici is used below `fetch`, with one pool a transport and no state shared with anything else in the process. No
+ * limit on connections: an open subscription must not keep a call from its socket.
+ */
+import type { Socket } from 'node:net';
+import type { buildConnector, Dispatcher, Pool } from 'undici';
+import type { Clock } from './clock.js';
+import { systemClock } from './clock.js';
+import { ConnectTimeoutError } from './httpErrors.js';
+import { HttpPost, type PostContext } from './httpPost.js';
+import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
+import type { Exchange, OpenResult, Transport, TransportEvents, TransportFactory } from './transport.js';
+import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
+
+export interface HttpOptions {
+  /** `http:` or `https:`. User information becomes `authorization: Basic …` unless that header is configured. */
+  readonly url: string | URL;
+  /** Sent with every request to this origin, and to no other. See `configuredHeaderProblem` for what is refused. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Longest answer or event, decoded. Default 16 MiB. */
+  readonly maxMessageBytes?: number;
+  /** Longest making of one connection, TLS included. Default 10 s. */
+  readonly connectTimeoutMs?: number;
+  readonly clock?: Clock;
+}
+
+const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
+/** How long `close` waits for the answer to DELETE: ending the session is a courtesy. */
+const SESSION_END_TIMEOUT_MS = 1000;
+/** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
+const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
+/** The first revision whose requests carry `MCP-Protocol-Version`. */
+const FIRST_REVISION_IN_HEADER = '2025-06-18';
+/** Visible ASCII (2025-11-25, basic/transports, "Session Management"). The length is ours: a head has to fit 16 KiB. */
+const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
+
+/**
+ * Makes transports for one endpoint. A configuration that cannot be used is told by `open`, as a terminal cause.
+ *
+ * Messages are handed over in call order. Each has its own socket while its answer lasts, so a server may read two
+ * that were sent without waiting in either order, as ever with HTTP.
+ */
+export function streamableHttpTransport(options: HttpOptions): TransportFactory {
+  const reading = readHttpTarget(options.url, options.headers);
+  return (events) => new StreamableHttpTransport(events, reading, options);
+}
+
+class StreamableHttpTransport implements Transport {
+  readonly kind = 'streamable-http';
+  readonly perRequestStreams = true;
+  readonly #events: TransportEvents;
+  readonly #reading: HttpTargetReading;
+  readonly #connectTimeoutMs: number;
+  readonly #maxMessageBytes: number;
+  readonly #clock: Clock;
+  readonly #posts = new Map<Exchange, HttpPost>();
+  readonly #sockets = new Set<Socket>();
+  readonly #connectErrors = new WeakSet<object>();
+  #open: { readonly pool: Pool; readonly context: PostContext; readonly target: HttpTarget } | null = null;
+  #closing: Promise<void> | null = null;
+  #session: { readonly id: string; lost: boolean } | null = null;
+  #agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string } | null = null;
+
+  constructor(events: TransportEvents, reading: HttpTargetReading, options: HttpOptions) {
+    this.#events = events;
+    this.#reading = reading;
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
+    this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  async open(): Promise<OpenResult> {
+    if (!this.#reading.ok) return notOpened(this.#reading.problem);
+    const { target } = this.#reading;
+    // Costs more than the rest of the package together: only who has an HTTP peer pays for it.
+    const undici = await import('undici');
+    if (this.#closing !== null) return notOpened('the transport was closed');
+    if (this.#open !== null) return { ok: true };
+    const pool = new undici.Pool(target.url.origin, { connect: this.#connector(undici.buildConnector) });
+    this.#open = { pool, target, context: this.#postContext(pool, target) };
+    return { ok: true };
+  }
+
+  send(text: string, exchange: Exchange): void {
+    if (this.#open === null || this.#closing !== null) {
+      const cause = { kind: 'host', detail: 'the transport is not open' } as const;
+      queueMicrotask(() => exchange.onEnd({ kind: 'broken', redirected: false, cause }));
+      return;
+    }
+    const headers = this.#headersFor(exchange, this.#open.target);
+    const post = new HttpPost(this.#open.context, exchange, headers, text);
+    this.#posts.set(exchange, post);
+    post.start();
+  }
+
+  abort(exchange: Exchange): void {
+    this.#posts.get(exchange)?.abandon();
+  }
+
+  negotiated(agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string }): void {
+    this.#agreed = agreed;
+    if (agreed.era === 'modern') this.#session = null;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#shutDown();
+    return this.#closing;
+  }
+
+  #headersFor(exchange: Exchange, target: HttpTarget): Record<string, string> {
+    const headers: Record<string, string> = {
+      'user-agent': 'peerage',
+      // Gathering an event stream for better compression would hold its messages back.
+      'accept-encoding': 'identity',
+      ...target.headers,
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      ...exchange.headers,
+    };
+    // `mcp-method` marks a modern message: no header of one era on a request of the other.
+    if (exchange.method !== 'initialize' && headers['mcp-method'] === undefined) {
+      Object.assign(headers, this.#legacyHeaders());
+    }
+    return headers;
+  }
+
+  #legacyHeaders(): Record<string, string> {
+    const headers: Record<string, string> = {};
+    if (this.#agreed?.era !== 'legacy') return headers;
+    if (this.#session !== null) headers['mcp-session-id'] = this.#session.id;
+    const { revision } = this.#agreed;
+    if (revision >= FIRST_REVISION_IN_HEADER) headers['mcp-protocol-version'] = revision;
+    return headers;
+  }
+
+  #postContext(pool: Pool, target: HttpTarget): PostContext {
+    return {
+      target,
+      maxMessageBytes: this.#maxMessageBytes,
+      dispatch: (options, handler) => void pool.dispatch(options, handler),
+      isConnectError: (error) =>
+        typeof error === 'object' && error !== null && this.#connectErrors.has(error),
+      message: (text, exchange) => this.#events.message(text, exchange),
+      overheard: (text) => this.#events.overheard(text),
+      sessionOffered: (id) => {
+        const usable = id !== undefined && SESSION_ID.test(id) && this.#agreed === null;
+        if (usable) this.#session = { id, lost: false };
+      },
+      sessionLost: () => {
+        if (this.#session !== null) this.#session.lost = true;
+      },
+      over: (post) => void this.#posts.delete(post.exchange),
+    };
+  }
+
+  /** undici's connector, with this transport's clock, and with every socket in sight: also one that still connects. */
+  #connector(build: typeof buildConnector): buildConnector.connector {
+    const connect = build({
+      timeout: 0,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
+    }) as unknown as (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
+    return (options, callback) => {
+      const socket = connect(options, (...result) => {
+        this.#clock.clearTimeout(timer);
+        const [error] = result;
+        if (error !== null) this.#connectErrors.add(error);
+        callback(...result);
+      });
+      const timer = this.#clock.setTimeout(
+        () => socket.destroy(new ConnectTimeoutError(this.#connectTimeoutMs)),
+        this.#connectTimeoutMs,
+      );
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    };
+  }
+
+  async #shutDown(): Promise<void> {
+    for (const post of [...this.#posts.values()]) post.abandon();
+    this.#events.closed({ kind: 'host', detail: 'closed by this side' });
+    if (this.#open === null) return;
+    const { pool, target } = this.#open;
+    await this.#endSession(pool, target);
+    const destroyed = pool.destroy();
+    await Promise.all([destroyed, ...[...this.#sockets].map(destroySocket)]);
+  }
+
+  /** DELETE (2025-11-25, "Session Management"). Whatever comes back is fine, and so is nothing. */
+  #endSession(pool: Pool, target: HttpTarget): Promise<void> {
+    const session = this.#session;
+    if (session === null || session.lost) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.#clock.setTimeout(() => resolve(), SESSION_END_TIMEOUT_MS);
+      const done = () => {
+        this.#clock.clearTimeout(timer);
+        resolve();
+      };
+      const handler: Dispatcher.DispatchHandler = {
+        onRequestStart: () => {},
+        onResponseStart: (_controller, status) => {
+          if (status >= 200) done();
+        },
+        onResponseError: done,
+      };
+      const headers = { ...target.headers, 'mcp-session-id': session.id, ...this.#legacyHeaders() };
+      pool.dispatch(
+        { path: target.path, method: 'DELETE', headers, headersTimeout: 0, bodyTimeout: 0 },
+        handler,
+      );
+    });
+  }
+}
+
+function notOpened(detail: string): OpenResult {
+  return { ok: false, cause: { kind: 'connect-failed', detail, terminal: true } };
+}
+
+function destroySocket(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once('close', () => resolve());
+    // With an error: the connector's callback is waiting for one or the other.
+    socket.destroy(new Error('closed by this side'));
+  });
+}
