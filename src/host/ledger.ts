@@ -63,7 +63,8 @@ export class Ledger {
    */
   probing(): boolean {
     const continues =
-      this.isNegotiating && (this.verdict === 'discover.unsupportedVersion' || this.verdict === 'discover.correctable');
+      this.isNegotiating &&
+      (this.verdict === 'discover.unsupportedVersion' || this.verdict === 'discover.correctable');
     this.verdict = null;
     if (continues) return false;
     this.isNegotiating = true;

@@ -2,14 +2,14 @@
  * Keeps the tool list of one callable peer. The list itself never passes through here: the injected `fetch` puts it
  * into the registry's store and reports its size and digest.
  */
-import { assign, fromCallback, setup } from 'xstate';
+import { assign, type ErrorActorEvent, fromCallback, setup } from 'xstate';
 import type { CatalogContext, CatalogEvent } from './ports.js';
 
 export const catalogMachine = setup({
   types: {
     input: {} as { readonly peer: string },
     context: {} as CatalogContext,
-    events: {} as CatalogEvent,
+    events: {} as CatalogEvent | ErrorActorEvent,
   },
   actors: {
     /** Walks all pages, stores the list, reports `list.done` or `list.failed` once. */
@@ -35,6 +35,11 @@ export const catalogMachine = setup({
   description: 'The tool list of one peer.',
   initial: 'fetching',
   context: { count: null, digest: null, problem: null, torn: false },
+  on: {
+    // In every state: the fetch may also fail in its cleanup, after it reported, and an error that no transition takes
+    // would end the catalog and with it the peer. A listing that fails leaves the peer callable.
+    'xstate.error.actor.*': { target: '.failed', actions: 'noteCrash' },
+  },
   states: {
     fetching: {
       description: 'Walks the pages of tools/list.',
@@ -43,7 +48,6 @@ export const catalogMachine = setup({
       invoke: {
         id: 'fetch',
         src: 'fetch',
-        onError: { target: 'failed', actions: 'noteCrash' },
       },
       on: {
         'catalog.changed': { actions: 'noteTorn' },

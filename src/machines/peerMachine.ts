@@ -7,24 +7,40 @@
  * tick of the write. A host that overrides `mayProbeLegacy` changes the chart, not the wire.
  */
 import { assign, enqueueActions, fromCallback, setup } from 'xstate';
+import { sanitizeText } from '../protocol/sanitize.js';
 import { catalogMachine } from './catalogMachine.js';
 import type { PeerContext, PeerEvent, PeerInput, PeerTag, ProbeInput } from './ports.js';
 
 /** How much later than the connection's own deadline the chart gives up on a transport, in milliseconds. */
 export const BACKSTOP_MS = 1_000;
 
+/** Node turns a longer delay into 1 ms: a huge Retry-After would become no wait at all. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
+
 const notProvided = (name: string) => () => {
   throw new Error(`the actor "${name}" was not provided`);
 };
 
+const types = {
+  input: {} as PeerInput,
+  context: {} as PeerContext,
+  events: {} as PeerEvent,
+  tags: {} as PeerTag,
+};
+
+/** Exponential backoff with full jitter; a Retry-After is waited for whatever the jitter says (N14). */
+const planBackoffWith = (random: () => number) =>
+  setup({ types }).assign(({ context, event }) => {
+    const { backoffMinMs, backoffMaxMs } = context.timing;
+    const ceiling = Math.min(backoffMaxMs, backoffMinMs * 2 ** Math.min(context.attempts, 30));
+    const asked = event.type === 'discover.noSignal' ? (event.retryAfterMs ?? 0) : 0;
+    const waited = Math.max(asked, Math.round(random() * ceiling));
+    return { attempts: context.attempts + 1, backoffMs: Math.min(waited, LONGEST_DELAY_MS) };
+  });
+
 /** The parts, without the chart: a host may `.provide` others. */
 export const peerSetup = setup({
-  types: {
-    input: {} as PeerInput,
-    context: {} as PeerContext,
-    events: {} as PeerEvent,
-    tags: {} as PeerTag,
-  },
+  types,
   actors: {
     /** Opens the connection if there is none, sends one probe, reports one `discover.*` event. */
     probe: fromCallback<PeerEvent, ProbeInput>(notProvided('probe')),
@@ -53,11 +69,6 @@ export const peerSetup = setup({
     beginNegotiation: assign(({ context }) => ({
       probeRevision: context.preferredRevision,
       corrected: false,
-      era: 'unknown' as const,
-      revision: null,
-      server: null,
-      reason: null,
-      curable: false,
     })),
     takeRevision: assign(({ event }) =>
       event.type === 'discover.unsupportedVersion' ? { probeRevision: event.revision } : {},
@@ -79,6 +90,7 @@ export const peerSetup = setup({
       reason: 'reason' in event ? event.reason : null,
       curable: event.type === 'discover.noSignal' ? !event.terminal : false,
     })),
+    forgetReason: assign({ reason: null, curable: false }),
     noteLoss: assign(({ event }) => ({ reason: 'reason' in event ? event.reason : null, curable: true })),
     noteBrokenDeadline: assign({
       reason: {
@@ -96,6 +108,7 @@ export const peerSetup = setup({
       },
       curable: false,
     })),
+    planBackoff: planBackoffWith(Math.random),
     resetAttempts: assign({ attempts: 0 }),
     startCatalog: enqueueActions(({ context, enqueue }) => {
       enqueue.spawnChild('catalog', {
@@ -116,17 +129,11 @@ const legacyLifecycle = 'https://modelcontextprotocol.io/specification/2025-11-2
 /**
  * Builds the chart. `random` is the source of the jitter of `reconnecting`, numbers in [0, 1).
  *
- * Tags: `negotiating` (an answer is awaited), `settled` (nothing changes by itself soon), `callable`, `failed`.
+ * Tags: `negotiating` (an answer is awaited, or the next attempt), `settled` (nothing changes by itself soon),
+ * `callable`, `failed`.
  */
 export function createPeerMachine(random: () => number = Math.random) {
-  const planBackoff = peerSetup.assign(({ context, event }) => {
-    const { backoffMinMs, backoffMaxMs } = context.timing;
-    const ceiling = Math.min(backoffMaxMs, backoffMinMs * 2 ** Math.min(context.attempts, 30));
-    const asked = event.type === 'discover.noSignal' ? (event.retryAfterMs ?? 0) : 0;
-    return { attempts: context.attempts + 1, backoffMs: Math.max(asked, Math.round(random() * ceiling)) };
-  });
-
-  return peerSetup.createMachine({
+  const machine = peerSetup.createMachine({
     id: 'peer',
     description: 'One configured server: which era it speaks is decided by evidence and operator intent.',
     initial: 'idle',
@@ -157,13 +164,17 @@ export function createPeerMachine(random: () => number = Math.random) {
     on: {
       'host.stop': { target: '.stopped' },
       'peer.modernEvidence': { actions: 'noteModernEvidence' },
+      // N7. In every state: a child may also fail in its cleanup, when the state that ran it is left already, and an
+      // error that no transition takes would end the whole peer.
+      'xstate.error.actor.*': { target: '.unavailable', actions: 'noteInternalFault' },
     },
     states: {
       idle: {
         description: 'Configured, not started.',
+        meta: { spec: modernBasic, rules: ['N17'] },
         tags: ['settled'],
         on: {
-          'host.start': { target: 'probing', actions: 'beginNegotiation' },
+          'host.start': { target: 'probing' },
         },
       },
       probing: {
@@ -174,14 +185,17 @@ export function createPeerMachine(random: () => number = Math.random) {
           id: 'probe',
           src: 'probe',
           input: ({ context }) => ({ revision: context.probeRevision, correction: context.corrected }),
-          onError: { target: 'unavailable', actions: 'noteInternalFault' },
         },
         after: {
           probeBackstop: { target: 'unavailable', actions: 'noteBrokenDeadline' },
         },
         on: {
           'discover.result': { target: 'modern', actions: 'selectModern' },
-          'discover.unsupportedVersion': { target: 'probing', reenter: true, actions: ['noteModernEvidence', 'takeRevision'] },
+          'discover.unsupportedVersion': {
+            target: 'probing',
+            reenter: true,
+            actions: ['noteModernEvidence', 'takeRevision'],
+          },
           'discover.noMutualVersion': { target: 'unavailable', actions: 'noteReason' },
           'discover.correctable': [
             {
@@ -202,7 +216,11 @@ export function createPeerMachine(random: () => number = Math.random) {
             { target: 'unavailable', actions: 'noteReason' },
           ],
           'discover.noSignal': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteReason', planBackoff, 'releaseConnection'] },
+            {
+              guard: 'hasAttemptsLeft',
+              target: 'reconnecting',
+              actions: ['noteReason', 'planBackoff', 'releaseConnection'],
+            },
             { target: 'unavailable', actions: 'noteReason' },
           ],
           'discover.unauthorized': { target: 'unavailable', actions: 'noteReason' },
@@ -215,7 +233,6 @@ export function createPeerMachine(random: () => number = Math.random) {
         invoke: {
           id: 'initialize',
           src: 'initialize',
-          onError: { target: 'unavailable', actions: 'noteInternalFault' },
         },
         after: {
           legacyProbeBackstop: { target: 'unavailable', actions: 'noteBrokenDeadline' },
@@ -224,7 +241,10 @@ export function createPeerMachine(random: () => number = Math.random) {
           'initialize.result': { target: 'legacy', actions: 'selectLegacy' },
           'initialize.rejected': { target: 'unavailable', actions: 'noteReason' },
           'initialize.unauthorized': { target: 'unavailable', actions: 'noteReason' },
-          'peer.modernEvidence': { target: 'probing', actions: ['beginNegotiation', 'noteModernEvidence'] },
+          'peer.modernEvidence': {
+            target: 'probing',
+            actions: ['beginNegotiation', 'noteModernEvidence', 'releaseConnection'],
+          },
         },
       },
       modern: {
@@ -232,18 +252,21 @@ export function createPeerMachine(random: () => number = Math.random) {
         meta: { spec: modernBasic, rules: ['N14', 'N15', 'N18'] },
         tags: ['settled', 'callable'],
         entry: 'startCatalog',
-        exit: 'stopCatalog',
+        exit: ['stopCatalog', 'forgetEra'],
         after: { stableAfter: { actions: 'resetAttempts' } },
         on: {
           'transport.lost': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', planBackoff, 'releaseConnection'] },
-            { target: 'unavailable', actions: ['forgetEra', 'noteLoss'] },
+            {
+              guard: 'hasAttemptsLeft',
+              target: 'reconnecting',
+              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+            },
+            { target: 'unavailable', actions: 'noteLoss' },
           ],
           'call.unsupportedVersion': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', planBackoff] },
-            { target: 'unavailable', actions: ['forgetEra', 'noteLoss'] },
+            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', 'planBackoff'] },
+            { target: 'unavailable', actions: 'noteLoss' },
           ],
-          'xstate.error.actor.*': { target: 'unavailable', actions: ['forgetEra', 'noteInternalFault'] },
         },
       },
       legacy: {
@@ -251,29 +274,40 @@ export function createPeerMachine(random: () => number = Math.random) {
         meta: { spec: legacyLifecycle, rules: ['N11', 'N12', 'N14'] },
         tags: ['settled', 'callable'],
         entry: 'startCatalog',
-        exit: 'stopCatalog',
+        exit: ['stopCatalog', 'forgetEra'],
         after: { stableAfter: { actions: 'resetAttempts' } },
         on: {
           'transport.lost': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', planBackoff, 'releaseConnection'] },
-            { target: 'unavailable', actions: ['forgetEra', 'noteLoss'] },
+            {
+              guard: 'hasAttemptsLeft',
+              target: 'reconnecting',
+              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+            },
+            { target: 'unavailable', actions: 'noteLoss' },
           ],
           'session.lost': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', planBackoff, 'releaseConnection'] },
-            { target: 'unavailable', actions: ['forgetEra', 'noteLoss'] },
+            {
+              guard: 'hasAttemptsLeft',
+              target: 'reconnecting',
+              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+            },
+            { target: 'unavailable', actions: 'noteLoss' },
           ],
           'call.unsupportedVersion': [
-            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', planBackoff] },
-            { target: 'unavailable', actions: ['forgetEra', 'noteLoss'] },
+            { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', 'planBackoff'] },
+            { target: 'unavailable', actions: 'noteLoss' },
           ],
-          'peer.modernEvidence': { target: 'probing', actions: ['beginNegotiation', 'noteModernEvidence'] },
-          'xstate.error.actor.*': { target: 'unavailable', actions: ['forgetEra', 'noteInternalFault'] },
+          'peer.modernEvidence': {
+            target: 'probing',
+            actions: ['beginNegotiation', 'noteModernEvidence', 'releaseConnection'],
+          },
         },
       },
       reconnecting: {
         description: 'Waits before the next negotiation: exponential backoff with full jitter.',
-        meta: { rules: ['N6', 'N14'] },
-        entry: 'forgetEra',
+        meta: { spec: `${modernBasic}/versioning`, rules: ['N6', 'N14'] },
+        tags: ['negotiating'],
+        exit: 'forgetReason',
         after: {
           backoff: { target: 'probing', actions: 'beginNegotiation' },
         },
@@ -283,11 +317,16 @@ export function createPeerMachine(random: () => number = Math.random) {
       },
       unavailable: {
         description: 'Not callable, with a reason and a fix.',
-        meta: { rules: ['N3', 'N5', 'N6', 'N7', 'N10', 'N12'] },
+        meta: { spec: `${modernBasic}/versioning`, rules: ['N3', 'N5', 'N6', 'N7', 'N10', 'N12'] },
         tags: ['settled', 'failed'],
         entry: 'releaseConnection',
+        exit: 'forgetReason',
         after: {
-          retryUnavailableAfter: { guard: 'isRetriedUnasked', target: 'probing', actions: ['beginNegotiation', 'resetAttempts'] },
+          retryUnavailableAfter: {
+            guard: 'isRetriedUnasked',
+            target: 'probing',
+            actions: ['beginNegotiation', 'resetAttempts'],
+          },
         },
         on: {
           'host.retry': { target: 'probing', actions: ['beginNegotiation', 'resetAttempts'] },
@@ -296,12 +335,14 @@ export function createPeerMachine(random: () => number = Math.random) {
       },
       stopped: {
         description: 'Ended by the host.',
+        meta: { spec: modernBasic, rules: ['N17'] },
         tags: ['settled'],
         entry: 'releaseConnection',
         type: 'final',
       },
     },
   });
+  return machine.provide({ actions: { planBackoff: planBackoffWith(random) } });
 }
 
 /** The chart as it ships; for diagrams and for hosts that provide their own parts. */
@@ -309,5 +350,5 @@ export const peerMachine = createPeerMachine();
 
 function faultOf(event: { readonly type: string }): string {
   const error = 'error' in event ? event.error : undefined;
-  return error instanceof Error ? error.message.slice(0, 300) : 'unknown';
+  return error instanceof Error ? sanitizeText(error.message, 300) : 'unknown';
 }

@@ -102,8 +102,8 @@ export interface ProbeInput {
   readonly correction: boolean;
 }
 
-/** What hosts look at. A state has one of the first three, and `callable` besides where calls are served. */
-export type PeerTag = 'callable' | 'negotiating' | 'settled' | 'failed';
+/** What hosts look at. A state has one of the first two; besides, `callable` where calls are served, or `failed`. */
+export type PeerTag = 'negotiating' | 'settled' | 'callable' | 'failed';
 
 export type CatalogEvent =
   /** The server says that its list changed. */

@@ -9,7 +9,14 @@
 import type { Dialect } from '../protocol/dialect.js';
 import { type ModernSign, modernSign } from '../protocol/evidence.js';
 import type { CloseCause, Outcome, UnreachableCause } from '../protocol/exchange.js';
-import { type IdSource, type Incoming, isJsonObject, type JsonObject, parseMessage } from '../protocol/jsonRpc.js';
+import {
+  type IdSource,
+  type Incoming,
+  isJsonObject,
+  type JsonObject,
+  parseMessage,
+} from '../protocol/jsonRpc.js';
+import type { Era } from '../protocol/revisions.js';
 import type { Clock } from './clock.js';
 import { PendingRequest, type Progress } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
@@ -64,9 +71,7 @@ export interface RequestOptions {
   readonly name?: string | undefined;
 }
 
-export type OpenOutcome =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly cause: UnreachableCause };
+export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
 
 const CLOSED_BY_HOST: CloseCause = { kind: 'host', detail: 'closed by this host' };
 
@@ -82,7 +87,9 @@ export class Connection {
   private lastId = 0;
   private openProbe: PendingRequest | null = null;
   private closedBecause: CloseCause | null = null;
+  private isInitialized = false;
   private isClosing = false;
+  private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
 
   constructor(options: ConnectionOptions) {
@@ -112,8 +119,26 @@ export class Connection {
     return this.closedBecause === null && !this.isClosing;
   }
 
+  /** Whether a probe may be sent on it: never after `initialize`, since dual-era servers refuse it then (N12). */
+  get mayBeProbed(): boolean {
+    return !this.isInitialized && this.dialect?.era !== 'legacy';
+  }
+
+  /** The selected era and revision. */
+  get agreed(): { readonly era: Era; readonly revision: string } | null {
+    return this.dialect;
+  }
+
   get inFlight(): number {
     return this.pending.size;
+  }
+
+  /** Resolves when nothing is in flight. */
+  whenIdle(): Promise<void> {
+    if (this.pending.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.idleWaiters.push(resolve);
+    });
   }
 
   /**
@@ -121,13 +146,20 @@ export class Connection {
    */
   open(timeoutMs: number): Promise<OpenOutcome> {
     return new Promise((resolve) => {
-      const timer = this.clock.setTimeout(() => resolve(notOpened('the transport did not open in time')), timeoutMs);
+      const timer = this.clock.setTimeout(
+        () => resolve(notOpened('the transport did not open in time')),
+        timeoutMs,
+      );
       const settle = (outcome: OpenOutcome): void => {
         this.clock.clearTimeout(timer);
         resolve(outcome);
       };
       this.transport.open().then(settle, (error: unknown) => {
-        settle(notOpened(`the transport failed to open: ${error instanceof Error ? error.message : 'unknown error'}`));
+        settle(
+          notOpened(
+            `the transport failed to open: ${error instanceof Error ? error.message : 'unknown error'}`,
+          ),
+        );
       });
     });
   }
@@ -137,7 +169,7 @@ export class Connection {
    * listening for a late answer, which is heard as a modern sign (N9).
    */
   probe(dialect: Dialect, timeoutMs: number): { readonly id: number; readonly outcome: Promise<Outcome> } {
-    if (this.dialect?.era === 'legacy') throw new Error('a legacy connection is not probed; open a new one');
+    if (!this.mayBeProbed) throw new Error('a connection that saw initialize is not probed; open a new one');
     this.openProbe = null;
     const request = this.prepare(dialect, 'server/discover', { timeoutMs });
     request.keepListening = true;
@@ -159,6 +191,7 @@ export class Connection {
     timeoutMs: number,
   ): { readonly id: number; readonly outcome: Promise<Outcome> } {
     if (this.dialect !== null) throw new Error('initialize was refused: this connection has an era already');
+    this.isInitialized = true;
     const request = this.prepare(dialect, 'initialize', {
       timeoutMs,
       mayWrite: () => spendLegacyPermit(permit(), this),
@@ -206,7 +239,8 @@ export class Connection {
       throw new Error(`${method} was refused: it belongs to a negotiation`);
     }
     const request = this.prepare(dialect, method, options);
-    const meta = options.onProgress === undefined ? options.meta : { ...options.meta, progressToken: request.id };
+    const meta =
+      options.onProgress === undefined ? options.meta : { ...options.meta, progressToken: request.id };
     this.dispatch(request, dialect.request(request.id, method, members, meta), options.signal);
     return request;
   }
@@ -216,15 +250,23 @@ export class Connection {
     const { dialect } = this;
     if (dialect === null) throw new Error(`${method} was refused: no era is selected for this connection`);
     if (!this.isOpen) return;
-    this.transport.send(dialect.notification(method, members), new LooseMessage(method, this.headersOf(dialect, method)));
+    this.transport.send(
+      dialect.notification(method, members),
+      new LooseMessage(method, this.headersOf(dialect, method)),
+    );
   }
 
   /** Answers a server's own request (legacy only). */
-  respond(id: string | number, answer: { readonly result: JsonObject } | { readonly code: number; readonly message: string }) {
+  respond(
+    id: string | number,
+    answer: { readonly result: JsonObject } | { readonly code: number; readonly message: string },
+  ) {
     const { dialect } = this;
     if (dialect === null || dialect.era !== 'legacy' || !this.isOpen) return;
     const text =
-      'result' in answer ? dialect.response(id, answer.result) : dialect.errorResponse(id, answer.code, answer.message);
+      'result' in answer
+        ? dialect.response(id, answer.result)
+        : dialect.errorResponse(id, answer.code, answer.message);
     this.transport.send(text, new LooseMessage(null, undefined));
   }
 
@@ -235,6 +277,10 @@ export class Connection {
   }
 
   private async shutDown(): Promise<void> {
+    // What is abandoned is cancelled on the wire, before the wire is closed.
+    for (const request of this.pending.values()) {
+      if (!request.keepListening) this.withdraw(request, 'the host closes the connection');
+    }
     this.isClosing = true;
     const closed = this.transport.close();
     this.settleAll(this.closedBecause ?? CLOSED_BY_HOST);
@@ -260,7 +306,11 @@ export class Connection {
     return request;
   }
 
-  private headersOf(dialect: Dialect, method: string, name?: string): Readonly<Record<string, string>> | undefined {
+  private headersOf(
+    dialect: Dialect,
+    method: string,
+    name?: string,
+  ): Readonly<Record<string, string>> | undefined {
     return this.transport.perRequestStreams ? dialect.headers(method, name) : undefined;
   }
 
@@ -293,6 +343,9 @@ export class Connection {
     this.pending.delete(request.id);
     if (request.timer !== null) this.clock.clearTimeout(request.timer);
     request.timer = null;
+    if (this.pending.size === 0 && this.idleWaiters.length > 0) {
+      for (const resolve of this.idleWaiters.splice(0)) resolve();
+    }
   }
 
   /**
@@ -305,7 +358,10 @@ export class Connection {
     if (!request.written || dialect === null || !this.isOpen) return;
     if (transport.perRequestStreams && dialect.era === 'modern') return;
     const method = 'notifications/cancelled';
-    transport.send(dialect.cancel(request.id, reason), new LooseMessage(method, this.headersOf(dialect, method)));
+    transport.send(
+      dialect.cancel(request.id, reason),
+      new LooseMessage(method, this.headersOf(dialect, method)),
+    );
   }
 
   private receive(text: string, exchange: Exchange | null): void {
@@ -374,7 +430,10 @@ export class Connection {
   }
 
   /** N20: an answer to a lone POST settles it, also without its id; a later message of the stream may be the right one. */
-  private stray(incoming: Incoming & { kind: 'result' | 'error' | 'malformed' }, request: PendingRequest): void {
+  private stray(
+    incoming: Incoming & { kind: 'result' | 'error' | 'malformed' },
+    request: PendingRequest,
+  ): void {
     const hasId = incoming.id !== undefined && incoming.id !== null;
     if (incoming.kind === 'error' && !hasId) request.settleError(incoming.error, false);
     else if (incoming.kind === 'error') request.remember({ error: incoming.error });
@@ -429,7 +488,10 @@ export class Connection {
   private extend(request: PendingRequest): void {
     const left = request.startedAt + request.maxTotalMs - this.clock.now();
     this.clock.clearTimeout(request.timer);
-    request.timer = this.clock.setTimeout(() => this.expire(request), Math.max(0, Math.min(request.timeoutMs, left)));
+    request.timer = this.clock.setTimeout(
+      () => this.expire(request),
+      Math.max(0, Math.min(request.timeoutMs, left)),
+    );
   }
 
   private hearRequest(incoming: Incoming & { kind: 'request' }): void {

@@ -1,0 +1,308 @@
+/** The facade: a host by itself, or one that an application's machine invoked or spawned. */
+import {
+  type Actor,
+  type ActorRefFrom,
+  type AnyActorRef,
+  createActor,
+  fromPromise,
+  type InspectionEvent,
+  type Observer,
+} from 'xstate';
+import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import type { JsonObject } from '../protocol/jsonRpc.js';
+import type { Lease } from '../registry/lease.js';
+import { type Clock, systemClock } from '../transports/clock.js';
+import { type HostOptions, parseHostOptions, parsePeer, type ResolvedOptions } from './config.js';
+import { PeerageError } from './errors.js';
+import type { Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
+import { bindHostPort, createHostMachine, type HostOutput } from './hostMachine.js';
+import { createRatchet, type Ratchet } from './ledger.js';
+import { explain } from './negotiationRecord.js';
+import type { PeerOwner } from './peer.js';
+import { HostRuntime } from './runtime.js';
+
+/** All options of a host, flat. */
+export interface CreateHostOptions extends HostOptions {
+  /** Prefix of the system ids of this host's actors. Default `peerage`; an embedded host: the id of its actor. */
+  readonly id?: string;
+  /** Time. Default: real time; an embedded host: its parent's timers. */
+  readonly clock?: Clock;
+  /** Numbers in [0, 1): jitter, and where request ids start. Default `Math.random`. */
+  readonly random?: () => number;
+  /** Memory of modern evidence (N12), by pin. Default: this host's own. It can forbid, never permit. */
+  readonly ratchet?: Ratchet;
+  /** XState's inspection: sees every actor of the host. What it throws is dropped. Embedded: use the parent's. */
+  readonly inspect?: Observer<InspectionEvent> | ((event: InspectionEvent) => void);
+}
+
+export type HostMachine = ReturnType<typeof createHostMachine>;
+export type HostActorRef = ActorRefFrom<HostMachine>;
+
+interface Bound {
+  readonly runtime: HostRuntime;
+  readonly options: ResolvedOptions;
+}
+
+const hosts = new WeakMap<AnyActorRef, Bound>();
+
+/**
+ * Logic to invoke or spawn in an application's own machine. It starts at once; it has the tag `ready` when every peer
+ * has settled and listed, and emits `ready`, `peer`, `catalogChanged` and `conflict`. `onDone` comes after a
+ * `host.stop`, with {@link HostOutput}; `onError` when the start failed ({@link CollisionError},
+ * {@link RequiredPeerError}) or this package is at fault. Leaving the state that invokes it ends every peer.
+ *
+ * @throws {ConfigurationError}
+ */
+export function hostLogic(options: CreateHostOptions): HostMachine {
+  const { id, clock, random, ratchet, inspect: _inspect, ...rest } = options;
+  const resolved = parseHostOptions(rest);
+  return createHostMachine((actor, defaultId) => {
+    const runtime = new HostRuntime(actor, id ?? defaultId, {
+      options: resolved,
+      clock: clock ?? clockOf(actor),
+      random: random ?? Math.random,
+      ratchet: ratchet ?? createRatchet(),
+    });
+    bindHostPort(actor, runtime);
+    hosts.set(actor, { runtime, options: resolved });
+  });
+}
+
+/**
+ * A host by itself. Nothing happens before `start()`.
+ *
+ * @throws {ConfigurationError}
+ */
+export function createHost(options: CreateHostOptions): Host {
+  const logic = hostLogic({ ...options, id: options.id ?? 'peerage' });
+  const { inspect, clock } = options;
+  const actor = createActor(logic, {
+    ...(clock === undefined ? {} : { clock }),
+    ...(inspect === undefined ? {} : { inspect: harmless(inspect) }),
+  });
+  return new HostFacade(actor, () => actor.start());
+}
+
+/**
+ * The facade of a host that an application's machine invoked or spawned. Its `start()` awaits what is under way.
+ *
+ * @throws {PeerageError} `actor` runs no host logic
+ */
+export function hostOf(actor: AnyActorRef): Host {
+  if (!hosts.has(actor)) throw new PeerageError('no-host', 'this actor was not made from hostLogic');
+  return new HostFacade(actor as HostActorRef, () => undefined);
+}
+
+export interface CallInput extends Omit<CallOptions, 'signal'> {
+  /** A host's actor, or its system id. */
+  readonly host: AnyActorRef | string;
+  readonly name: string;
+  readonly args?: JsonObject;
+}
+
+/** One call as actor logic: its output is the {@link CallOutcome}; stopping it cancels the call on the wire. */
+export const callLogic = fromPromise<CallOutcome, CallInput>(({ input, signal, system }) => {
+  const { host, name, args, ...options } = input;
+  const actor = typeof host === 'string' ? (system.get(host) as AnyActorRef | undefined) : host;
+  if (actor === undefined)
+    throw new PeerageError('no-host', `there is no actor with the system id ${String(host)}`);
+  return hostOf(actor).call(name, args, { ...options, signal });
+});
+
+class HostFacade implements Host {
+  readonly id: string;
+  private readonly actor: Actor<HostMachine> | HostActorRef;
+  private readonly runtime: HostRuntime;
+  private readonly options: ResolvedOptions;
+  private readonly ignite: () => void;
+  private starting: Promise<StartReport> | null = null;
+  private stopping: Promise<void> | null = null;
+
+  constructor(actor: HostActorRef, ignite: () => void) {
+    const { runtime, options } = hosts.get(actor) as Bound;
+    this.actor = actor;
+    this.runtime = runtime;
+    this.options = options;
+    this.id = runtime.id;
+    this.ignite = ignite;
+  }
+
+  start(): Promise<StartReport> {
+    this.starting ??= new Promise((resolve, reject) => {
+      if (this.stopping !== null) {
+        reject(new PeerageError('stopped', 'the host was stopped: create another one'));
+        return;
+      }
+      const startedAt = this.runtime.clock.now();
+      let isDone = false;
+      const done = (): void => {
+        isDone = true;
+        resolve({ peers: this.runtime.reports(), ms: Math.round(this.runtime.clock.now() - startedAt) });
+      };
+      if (this.actor.getSnapshot().hasTag('ready')) {
+        done();
+        return;
+      }
+      this.actor.on('ready', ({ report }) => {
+        isDone = true;
+        resolve(report);
+      });
+      this.actor.subscribe({
+        error: (error) => reject(error),
+        complete: () => {
+          if (!isDone) reject(new PeerageError('stopped', 'the host was stopped before it was ready'));
+        },
+      });
+      this.ignite();
+    });
+    return this.starting;
+  }
+
+  catalog(): Catalog {
+    return new LeaseCatalog(this.runtime, this.runtime.lease);
+  }
+
+  call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
+    return this.runtime.call(this.runtime.lease, name, args, options);
+  }
+
+  peer(name: string): PeerHandle {
+    return new PeerFacade(this.runtime, this.runtime.owner(name));
+  }
+
+  peers(): readonly PeerReport[] {
+    return this.runtime.reports();
+  }
+
+  async addPeer(...[name, config]: Parameters<Host['addPeer']>): Promise<PeerReport> {
+    return this.runtime.addPeer(parsePeer(name, config, this.options.legacyRevisions));
+  }
+
+  removePeer(name: string): Promise<void> {
+    return this.runtime.removePeer(name);
+  }
+
+  forget(name: string): void {
+    this.runtime.forget(name);
+  }
+
+  on: Host['on'] = (event, listener) => this.runtime.listeners.on(event, listener);
+
+  stop(): Promise<void> {
+    this.stopping ??= this.end();
+    return this.stopping;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  private async end(): Promise<void> {
+    const { status } = this.actor.getSnapshot();
+    if (this.starting !== null && status === 'active') {
+      const ended = new Promise<void>((resolve) => {
+        this.actor.subscribe({ error: () => resolve(), complete: () => resolve() });
+      });
+      this.actor.send({ type: 'host.stop' });
+      await ended;
+    }
+    await this.runtime.shutDown();
+  }
+}
+
+/** A lease, and the way to call through it. */
+class LeaseCatalog implements Catalog {
+  readonly revision: Lease['revision'];
+  readonly entries: Lease['entries'];
+  readonly conflicts: Lease['conflicts'];
+  readonly quarantined: Lease['quarantined'];
+  readonly pending: Lease['pending'];
+  readonly #runtime: HostRuntime;
+  readonly #lease: Lease;
+
+  constructor(runtime: HostRuntime, lease: Lease) {
+    this.#runtime = runtime;
+    this.#lease = lease;
+    this.revision = lease.revision;
+    this.entries = lease.entries;
+    this.conflicts = lease.conflicts;
+    this.quarantined = lease.quarantined;
+    this.pending = lease.pending;
+  }
+
+  call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
+    return this.#runtime.call(this.#lease, name, args, options);
+  }
+}
+
+class PeerFacade implements PeerHandle {
+  readonly name: string;
+  private readonly runtime: HostRuntime;
+  private readonly owner: PeerOwner;
+
+  constructor(runtime: HostRuntime, owner: PeerOwner) {
+    this.runtime = runtime;
+    this.owner = owner;
+    this.name = owner.name;
+  }
+
+  get state(): PeerHandle['state'] {
+    return this.owner.state;
+  }
+
+  get era(): PeerHandle['era'] {
+    return this.owner.report().era;
+  }
+
+  get callable(): boolean {
+    return this.owner.isCallable;
+  }
+
+  report(): PeerReport {
+    return this.owner.report();
+  }
+
+  explain(): string {
+    return explain(this.owner.report());
+  }
+
+  retry(): void {
+    this.owner.tell({ type: 'host.retry' });
+  }
+
+  authorize(): void {
+    this.owner.tell({ type: 'host.authorized' });
+  }
+
+  waitUntil(...[what, options]: Parameters<PeerHandle['waitUntil']>): Promise<PeerReport> {
+    const { owner } = this;
+    const condition = what === 'callable' ? () => owner.isCallable : () => owner.isReady;
+    return this.runtime.waitFor(owner, condition, options?.signal);
+  }
+}
+
+/** The timers of an actor's system, which an embedded host shares with its parent. */
+function clockOf(actor: AnyActorRef): Clock {
+  const { _clock: timers } = actor.system;
+  return {
+    now: systemClock.now,
+    setTimeout: (fn, delayMs) => timers.setTimeout(fn, delayMs),
+    clearTimeout: (handle) => timers.clearTimeout(handle as never),
+  };
+}
+
+/** XState ends an actor whose inspector throws. */
+function harmless(
+  inspect: Observer<InspectionEvent> | ((event: InspectionEvent) => void),
+): (event: InspectionEvent) => void {
+  return (event) => {
+    try {
+      if (typeof inspect === 'function') inspect(event);
+      else inspect.next?.(event);
+    } catch {
+      // The observer's own fault, and nobody's here.
+    }
+  };
+}
+
+export type { HostOutput };

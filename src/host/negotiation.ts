@@ -1,0 +1,206 @@
+/** The two exchanges of a negotiation, carried out for the chart by the owner of a peer. */
+import type { PeerEvent, ProbeInput } from '../machines/ports.js';
+import {
+  type InitializeVerdict,
+  judgeInitialize,
+  judgeProbe,
+  type ProbeVerdict,
+} from '../protocol/evidence.js';
+import type { Outcome } from '../protocol/exchange.js';
+import type { JsonObject } from '../protocol/jsonRpc.js';
+import { initializeMembers, legacyDialect } from '../protocol/legacy.js';
+import { modernDialect } from '../protocol/modern.js';
+import type { UnavailableReason } from '../protocol/reasons.js';
+import { Connection } from '../transports/connection.js';
+import { type ExchangeScope, within } from './exchangeScope.js';
+import { recordEntry } from './negotiationRecord.js';
+import type { PeerOwner } from './peer.js';
+
+/** What this client offers to servers. */
+const CLIENT_CAPABILITIES: JsonObject = {};
+
+/** Where an exchange stood when it was judged. */
+interface Exchanged {
+  readonly id: number | null;
+  readonly outcome: Outcome;
+}
+
+/** Sends one probe (N1, N3, N4) and reports its verdict. */
+export async function runProbe(
+  owner: PeerOwner,
+  input: ProbeInput,
+  exchange: ExchangeScope<PeerEvent>,
+): Promise<void> {
+  const { limits, clock } = owner.options;
+  const deadline = clock.now() + limits.probeTimeoutMs;
+  if (owner.ledger.probing()) {
+    owner.negotiationStartedAt = clock.now();
+    owner.record.begin();
+    owner.refused.length = 0;
+  }
+  const dialect = modernDialect({
+    revision: input.revision,
+    clientInfo: limits.clientInfo,
+    clientCapabilities: CLIENT_CAPABILITIES,
+  });
+  const connection = await connectionForProbe(owner, input, deadline, exchange);
+  if (!exchange.isActive) return;
+  const exchanged: Exchanged =
+    connection instanceof Connection
+      ? await settle(connection.probe(dialect, Math.max(1, deadline - clock.now())))
+      : { id: null, outcome: connection };
+  if (!exchange.isActive) return;
+  const verdict = judgeProbe(exchanged.outcome, {
+    modernRevisions: limits.modernRevisions,
+    legacyRevisions: limits.legacyRevisions,
+    asked: input.revision,
+    refused: owner.refused,
+    hasHeaders: owner.connection?.perRequestStreams === true,
+    declaredCapabilities: CLIENT_CAPABILITIES,
+    availableCapabilities: CLIENT_CAPABILITIES,
+    sign: owner.ledger.signSeen,
+    peer: owner.name,
+  });
+  owner.refused.push(input.revision);
+  owner.ledger.judged(verdict.type);
+  const sent = { method: 'server/discover', id: exchanged.id, revision: input.revision };
+  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict));
+  if (verdict.type === 'discover.result' && owner.connection !== null) {
+    owner.capabilities = verdict.result.capabilities;
+    owner.connection.select(
+      modernDialect({
+        revision: verdict.revision,
+        clientInfo: limits.clientInfo,
+        clientCapabilities: CLIENT_CAPABILITIES,
+      }),
+    );
+  }
+  exchange.report(probeEvent(owner, verdict));
+}
+
+/** Sends `initialize`, if the ledger permits it in the tick of the write (N7 to N11), and reports its verdict. */
+export async function runInitialize(owner: PeerOwner, exchange: ExchangeScope<PeerEvent>): Promise<void> {
+  const { limits, clock } = owner.options;
+  const deadline = clock.now() + limits.legacyProbeTimeoutMs;
+  const revision = limits.legacyRevisions.at(-1) ?? '';
+  const exchanged = await initialize(owner, revision, deadline, exchange);
+  if (!exchange.isActive) return;
+  const verdict = judgeInitialize(exchanged.outcome, {
+    legacyRevisions: limits.legacyRevisions,
+    peer: owner.name,
+    sign: owner.ledger.signSeen,
+  });
+  const sent = { method: 'initialize', id: exchanged.id, revision };
+  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict));
+  if (verdict.type === 'initialize.result' && owner.connection !== null) {
+    owner.capabilities = verdict.result.capabilities;
+    owner.connection.select(legacyDialect({ revision: verdict.revision }));
+  }
+  exchange.report(initializeEvent(verdict));
+}
+
+async function initialize(
+  owner: PeerOwner,
+  revision: string,
+  deadline: number,
+  exchange: ExchangeScope,
+): Promise<Exchanged> {
+  const { clock, limits } = owner.options;
+  // Asked before a process is started for it; what counts is the answer in the tick of the write.
+  if (owner.ledger.refusal() !== null) return { id: null, outcome: { kind: 'withheld', written: false } };
+  if (owner.connection?.isOpen !== true) {
+    // N9: many servers die of the probe.
+    const opened = await owner.open(deadline, exchange);
+    if (!opened.ok)
+      return { id: null, outcome: { kind: 'unreachable', written: false, cause: opened.cause } };
+  }
+  const { connection } = owner;
+  if (connection === null || !exchange.isActive)
+    return { id: null, outcome: { kind: 'cancelled', written: false, detail: 'stopped' } };
+  const members = initializeMembers({
+    revision,
+    clientInfo: limits.clientInfo,
+    clientCapabilities: CLIENT_CAPABILITIES,
+  });
+  const permit = () => (owner.connection === connection ? owner.ledger.permit(connection) : null);
+  const left = Math.max(1, deadline - clock.now());
+  return settle(connection.initialize(legacyDialect({ revision }), members, permit, left));
+}
+
+async function settle(pending: {
+  readonly id: number;
+  readonly outcome: Promise<Outcome>;
+}): Promise<Exchanged> {
+  return { id: pending.id, outcome: await pending.outcome };
+}
+
+/** The connection to probe on: the open one, unless it is legacy, spent or to be corrected; else a fresh one. */
+async function connectionForProbe(
+  owner: PeerOwner,
+  input: ProbeInput,
+  deadline: number,
+  exchange: ExchangeScope,
+): Promise<Connection | Outcome> {
+  const current = owner.connection;
+  if (current?.isOpen === true && current.mayBeProbed && !input.correction) return current;
+  // N14: calls in flight are not cut by a refused revision, as far as the deadline of the probe allows.
+  if (current?.isOpen === true && owner.takeDraining()) {
+    const { clock } = owner.options;
+    await within(clock, clock.now() + (deadline - clock.now()) / 2, current.whenIdle());
+  }
+  const opened = await owner.open(deadline, exchange);
+  if (!opened.ok) return { kind: 'unreachable', written: false, cause: opened.cause };
+  return owner.connection ?? { kind: 'cancelled', written: false, detail: 'stopped' };
+}
+
+function probeEvent(owner: PeerOwner, verdict: ProbeVerdict): PeerEvent {
+  switch (verdict.type) {
+    case 'discover.result':
+      return { type: verdict.type, revision: verdict.revision, server: verdict.result.serverInfo ?? null };
+    case 'discover.unsupportedVersion':
+      return { type: verdict.type, revision: verdict.revision };
+    case 'discover.noSignal':
+      return {
+        type: verdict.type,
+        reason: verdict.reason,
+        terminal: verdict.terminal,
+        retryAfterMs: verdict.retryAfterMs,
+      };
+    case 'discover.ambiguous':
+    case 'discover.legacyOnly':
+      return { type: verdict.type, reason: whyNotLegacy(owner) ?? verdict.reason };
+    default:
+      return { type: verdict.type, reason: verdict.reason };
+  }
+}
+
+/** Why the ledger would not permit `initialize` to an allowlisted peer. */
+function whyNotLegacy(owner: PeerOwner): UnavailableReason | null {
+  switch (owner.ledger.refusal()) {
+    case 'modern-evidence':
+      return {
+        code: 'modern-evidence',
+        message: `${owner.name} gave no valid answer, but it has spoken the modern protocol before.`,
+        fix: `If it was rolled back to a legacy server, call host.forget("${owner.name}") or restart the host, then retry.`,
+      };
+    case 'pin-changed':
+      return {
+        code: 'legacy-not-permitted',
+        message: `What is behind the configuration of ${owner.name} changed since it was configured.`,
+        fix: 'Check the command, then remove the peer and add it again.',
+      };
+    default:
+      return null;
+  }
+}
+
+function initializeEvent(verdict: InitializeVerdict): PeerEvent {
+  switch (verdict.type) {
+    case 'initialize.result':
+      return { type: verdict.type, revision: verdict.revision, server: verdict.result.serverInfo };
+    case 'peer.modernEvidence':
+      return { type: verdict.type };
+    default:
+      return { type: verdict.type, reason: verdict.reason };
+  }
+}

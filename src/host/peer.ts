@@ -1,0 +1,358 @@
+/**
+ * The owner of a peer: holds its connection and its ledger outside XState, provides the actors of its chart, and
+ * disposes of everything, also when the chart crashed.
+ */
+import type { ActorRefFrom, SnapshotFrom } from 'xstate';
+import { fromCallback } from 'xstate';
+import { catalogMachine } from '../machines/catalogMachine.js';
+import { createPeerMachine } from '../machines/peerMachine.js';
+import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../machines/ports.js';
+import { METHOD_NOT_FOUND } from '../protocol/codes.js';
+import type { CloseCause } from '../protocol/exchange.js';
+import { type IdSource, isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
+import type { UnavailableReason } from '../protocol/reasons.js';
+import type { PeerCatalog } from '../registry/lease.js';
+import type { Clock } from '../transports/clock.js';
+import { Connection, type OpenOutcome } from '../transports/connection.js';
+import type { TransportFactory } from '../transports/transport.js';
+import type { ResolvedOptions, ResolvedPeer } from './config.js';
+import { type ExchangeScope, runExchange, within } from './exchangeScope.js';
+import type { PeerReport, PeerStateName } from './facade.js';
+import { Ledger, type Ratchet } from './ledger.js';
+import { emptyCatalog, listTools } from './listing.js';
+import { runInitialize, runProbe } from './negotiation.js';
+import { lastLine, NegotiationRecord } from './negotiationRecord.js';
+
+export type PeerMachine = ReturnType<typeof createPeerMachine>;
+export type PeerActor = ActorRefFrom<PeerMachine>;
+export type PeerSnapshot = SnapshotFrom<PeerMachine>;
+
+/** States kept in a report's path. */
+const MAX_PATH = 50;
+
+export interface PeerOwnerOptions {
+  readonly config: ResolvedPeer;
+  readonly limits: ResolvedOptions;
+  /** The pin as configured, and as it would be computed now (N8). */
+  readonly pin: string;
+  readonly currentPin: () => string;
+  readonly transport: TransportFactory;
+  readonly ids: IdSource;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly ratchet: Ratchet;
+  /** A listing is complete. */
+  readonly onListed: (catalog: PeerCatalog) => void;
+  readonly onListingFailed: (message: string) => void;
+}
+
+export class PeerOwner {
+  readonly options: PeerOwnerOptions;
+  readonly name: string;
+  readonly ledger: Ledger;
+  readonly record = new NegotiationRecord();
+  /** Faults of the wire by kind, for the life of the peer. */
+  readonly faults = new Map<string, number>();
+  /** The connection in use; replaced, never reopened. */
+  connection: Connection | null = null;
+  /** Grows with every connection: what belongs to an earlier one is told by it. */
+  generation = 0;
+  /** What the server declared at the last negotiation. */
+  capabilities: JsonObject = {};
+  negotiationStartedAt = 0;
+  /** Revisions refused with -32022 in this negotiation, in order. */
+  readonly refused: string[] = [];
+  private isDraining = false;
+  private actor: PeerActor | null = null;
+  private closing: Promise<void> = Promise.resolve();
+  private isDisposed = false;
+  private settledAfterMs = 0;
+  private tools: number | null = null;
+  private listing: string | null = null;
+  private listed = false;
+  private path: PeerStateName[] = ['idle'];
+  private lastRenegotiation = Number.NEGATIVE_INFINITY;
+
+  constructor(options: PeerOwnerOptions) {
+    this.options = options;
+    this.name = options.config.name;
+    this.ledger = new Ledger({
+      allowLegacy: options.config.allowLegacy,
+      pin: options.pin,
+      currentPin: options.currentPin,
+      ratchet: options.ratchet,
+    });
+  }
+
+  /** The chart of this peer, with the parts that touch the wire. */
+  machine(): PeerMachine {
+    return createPeerMachine(this.options.random).provide({
+      actors: {
+        probe: fromCallback<PeerEvent, ProbeInput>(({ input, sendBack }) =>
+          runExchange('probe', sendBack, (scope) => runProbe(this, input, scope)),
+        ),
+        initialize: fromCallback<PeerEvent>(({ sendBack }) =>
+          runExchange('initialize', sendBack, (scope) => runInitialize(this, scope)),
+        ),
+        catalog: catalogMachine.provide({
+          actors: {
+            fetch: fromCallback<CatalogEvent>(({ sendBack }) =>
+              runExchange('fetch', sendBack, (scope) => this.fetch(scope)),
+            ),
+          },
+        }),
+      },
+      guards: { mayProbeLegacy: () => this.ledger.refusal() === null },
+      actions: {
+        releaseConnection: () => {
+          void this.release();
+        },
+      },
+    });
+  }
+
+  input(systemId: string): PeerInput {
+    const { limits } = this.options;
+    return {
+      name: this.name,
+      systemId,
+      preferredRevision: limits.modernRevisions.at(-1) ?? '',
+      probeTimeoutMs: limits.probeTimeoutMs,
+      legacyProbeTimeoutMs: limits.legacyProbeTimeoutMs,
+      stableAfterMs: limits.stableAfterMs,
+      backoffMinMs: limits.backoffMinMs,
+      backoffMaxMs: limits.backoffMaxMs,
+      maxAttempts: limits.maxAttempts,
+      retryUnavailableAfterMs: limits.retryUnavailableAfterMs,
+    };
+  }
+
+  /** Called once, with the actor that runs {@link machine}. */
+  attach(actor: PeerActor): void {
+    this.actor = actor;
+  }
+
+  /** Called for every snapshot of the actor, before anybody else hears of it. Returns whether the state is another. */
+  observe(snapshot: PeerSnapshot): boolean {
+    const state = snapshot.value as PeerStateName;
+    if (state === this.path.at(-1)) return false;
+    this.path.push(state);
+    if (this.path.length > MAX_PATH) this.path.shift();
+    if (snapshot.hasTag('negotiating')) {
+      this.listed = false;
+      this.listing = null;
+    } else if (snapshot.hasTag('settled')) {
+      this.settledAfterMs = this.elapsedMs();
+      if (snapshot.hasTag('failed')) this.ledger.settled();
+    }
+    return true;
+  }
+
+  get state(): PeerStateName {
+    return this.path.at(-1) ?? 'idle';
+  }
+
+  get isCallable(): boolean {
+    return this.actor?.getSnapshot().hasTag('callable') === true && this.connection?.isOpen === true;
+  }
+
+  /** Nothing more is awaited for the start of the host: callable with a listing that came or failed; or not to be had. */
+  get isReady(): boolean {
+    const snapshot = this.actor?.getSnapshot();
+    if (snapshot === undefined) return false;
+    if (snapshot.status === 'error' || snapshot.status === 'stopped') return true;
+    if (snapshot.hasTag('callable')) return this.listed;
+    // It may take minutes to come back: only a host that cannot do without it waits.
+    if (snapshot.matches('reconnecting')) return !this.options.config.required;
+    return snapshot.hasTag('failed') || snapshot.matches('stopped');
+  }
+
+  elapsedMs(): number {
+    return this.options.clock.now() - this.negotiationStartedAt;
+  }
+
+  report(): PeerReport {
+    const snapshot = this.actor?.getSnapshot();
+    const context = snapshot?.context;
+    return {
+      name: this.name,
+      state: this.state,
+      era: context?.era ?? 'unknown',
+      revision: context?.revision ?? null,
+      server: context?.server ?? null,
+      reason: snapshot?.status === 'error' ? crashed(snapshot.error) : this.reasonOf(context?.reason ?? null),
+      initializeSent: this.ledger.initializeSent,
+      ms: Math.round(snapshot?.hasTag('negotiating') ? this.elapsedMs() : this.settledAfterMs),
+      tools: this.tools,
+      listing: this.listing,
+      record: this.record.entries,
+      path: [...this.path],
+    };
+  }
+
+  /** A reason is of interest where the peer is not callable; a loss that was mended is history. */
+  private reasonOf(reason: UnavailableReason | null): UnavailableReason | null {
+    return this.state === 'unavailable' || this.state === 'reconnecting' ? reason : null;
+  }
+
+  /** Tells the chart; nothing happens before it runs or after it ended. */
+  tell(event: PeerEvent): void {
+    this.actor?.send(event);
+  }
+
+  tellCatalog(event: CatalogEvent): void {
+    const catalog = this.actor?.getSnapshot().children['catalog'];
+    if (catalog !== undefined) (catalog as ActorRefFrom<typeof catalogMachine>).send(event);
+  }
+
+  /** A new connection; the one before is closed first, so that two processes of one peer never overlap. */
+  async open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome> {
+    const { clock, limits, ids, transport } = this.options;
+    await within(clock, deadline, this.release());
+    const left = deadline - clock.now();
+    if (left <= 0) {
+      const detail = 'the connection before this one did not end in time';
+      return { ok: false, cause: { kind: 'connect-failed', detail, terminal: false } };
+    }
+    if (this.isDisposed || !scope.isActive) {
+      return { ok: false, cause: { kind: 'connect-failed', detail: 'stopped', terminal: true } };
+    }
+    this.generation += 1;
+    const connection: Connection = new Connection({
+      transport,
+      ids,
+      clock,
+      maxTotalMs: limits.maxCallMs,
+      events: {
+        modernSign: (sign) => {
+          this.ledger.modern(sign);
+          if (this.connection === connection) this.tell({ type: 'peer.modernEvidence' });
+        },
+        notification: (method) => {
+          if (method === 'notifications/tools/list_changed') this.tellCatalog({ type: 'catalog.changed' });
+        },
+        serverRequest: (id, method) => this.answer(connection, id, method),
+        fault: (kind) => this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1),
+        closed: (cause) => {
+          if (this.connection === connection)
+            this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
+        },
+      },
+    });
+    this.connection = connection;
+    return connection.open(left);
+  }
+
+  /** Closes the connection in use. Resolves when nothing of any connection of this peer is left. */
+  release(): Promise<void> {
+    const { connection } = this;
+    this.connection = null;
+    if (connection !== null)
+      this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
+    return this.closing;
+  }
+
+  /** Idempotent. No connection is opened after it. */
+  dispose(): Promise<void> {
+    this.isDisposed = true;
+    return this.release();
+  }
+
+  /**
+   * A call was answered with -32022 (N14): a new negotiation, at most once per `stableAfterMs`. Returns whether one
+   * was asked for.
+   */
+  versionRefused(): boolean {
+    const { clock, limits } = this.options;
+    if (clock.now() - this.lastRenegotiation < limits.stableAfterMs) return false;
+    this.lastRenegotiation = clock.now();
+    this.isDraining = true;
+    this.tell({
+      type: 'call.unsupportedVersion',
+      reason: {
+        code: 'no-mutual-version',
+        message: `${this.name} refused the revision of a call that it had agreed to.`,
+        fix: 'Nothing, if it comes back by itself; else look at the server.',
+      },
+    });
+    return true;
+  }
+
+  /** Whether calls in flight were left on the connection by {@link versionRefused}; asked once. */
+  takeDraining(): boolean {
+    const { isDraining } = this;
+    this.isDraining = false;
+    return isDraining;
+  }
+
+  sessionLost(connection: Connection): void {
+    if (this.connection !== connection) return;
+    this.tell({
+      type: 'session.lost',
+      reason: {
+        code: 'connection-lost',
+        message: `${this.name} does not know the session any more (HTTP 404).`,
+        fix: 'Nothing, if it comes back by itself; else look at the server.',
+      },
+    });
+  }
+
+  /** Server requests are answered in the legacy era only; what was not declared is refused at once. */
+  private answer(connection: Connection, id: string | number, method: string): void {
+    if (method === 'ping') connection.respond(id, { result: {} });
+    else
+      connection.respond(id, {
+        code: METHOD_NOT_FOUND,
+        message: `this client does not offer ${method.slice(0, 100)}`,
+      });
+  }
+
+  private async fetch(scope: ExchangeScope<CatalogEvent>): Promise<void> {
+    const { connection } = this;
+    if (connection === null) return;
+    const { clock, limits } = this.options;
+    // What a server does not declare is not asked for.
+    const listing = isJsonObject(this.capabilities['tools'])
+      ? await listTools({
+          peer: this.name,
+          clock,
+          timeoutMs: limits.listTimeoutMs,
+          request: (members, timeoutMs) => connection.request('tools/list', members, { timeoutMs }).outcome,
+        })
+      : ({ ok: true, catalog: emptyCatalog(this.name) } as const);
+    if (this.connection !== connection || !scope.isActive) return;
+    this.listed = true;
+    if (listing.ok) {
+      this.tools = listing.catalog.tools.length;
+      this.listing = null;
+      this.options.onListed(listing.catalog);
+      scope.report({
+        type: 'list.done',
+        count: listing.catalog.tools.length,
+        digest: listing.catalog.digest,
+      });
+    } else {
+      this.listing = listing.message;
+      this.options.onListingFailed(listing.message);
+      scope.report({ type: 'list.failed', message: listing.message });
+    }
+  }
+}
+
+function lost(peer: string, cause: CloseCause): UnavailableReason {
+  const said =
+    cause.stderr === undefined || cause.stderr === '' ? '' : ` It last wrote: ${lastLine(cause.stderr)}`;
+  return {
+    code: 'connection-lost',
+    message: `The connection to ${peer} ended: ${cause.detail}.${said}`.slice(0, 500),
+    fix: 'Look at the log of the server; retry starts it again.',
+  };
+}
+
+function crashed(error: unknown): UnavailableReason {
+  return {
+    code: 'internal',
+    message: `A fault of this host: ${error instanceof Error ? error.message.slice(0, 300) : 'unknown'}`,
+    fix: 'This is a bug in peerage or in an injected part: please report it.',
+  };
+}

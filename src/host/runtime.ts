@@ -1,0 +1,362 @@
+/** What a host does while its chart runs: owners of peers, the registry's store, calls. One for each host actor. */
+import type { ActorRefFrom, AnyActorRef } from 'xstate';
+import { type CallPort, type Channel, callTool } from '../calls/call.js';
+import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import { createValidators } from '../calls/validate.js';
+import { createIdSource, type IdSource, type JsonObject } from '../protocol/jsonRpc.js';
+import type { Lease } from '../registry/lease.js';
+import { rejectedCollisions } from '../registry/policy.js';
+import { registryMachine } from '../registry/registryMachine.js';
+import { createRegistryPort } from '../registry/registryPort.js';
+import type { RegistryEvent } from '../registry/registryPorts.js';
+import { RegistryStore } from '../registry/store.js';
+import type { Clock } from '../transports/clock.js';
+import type { Connection } from '../transports/connection.js';
+import type { ResolvedOptions, ResolvedPeer } from './config.js';
+import { CollisionError, PeerageError, RequiredPeerError, UnknownPeerError } from './errors.js';
+import type { PeerReport, StartReport } from './facade.js';
+import type { HostEvent, HostOutput, HostPort, SpawnChild } from './hostMachine.js';
+import type { Ratchet } from './ledger.js';
+import { Listeners } from './listeners.js';
+import { type PeerActor, PeerOwner } from './peer.js';
+import { pinOf } from './pin.js';
+import { StartQueue } from './startQueue.js';
+import { transportFor } from './transportFor.js';
+
+/** Where request ids start: somewhere in here, so that a server which answers with a constant is noticed at once. */
+const FIRST_IDS = 1_000_000;
+
+export interface RuntimeOptions {
+  readonly options: ResolvedOptions;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly ratchet: Ratchet;
+}
+
+export class HostRuntime implements HostPort {
+  readonly id: string;
+  readonly listeners = new Listeners();
+  readonly clock: Clock;
+  private readonly actor: AnyActorRef;
+  private readonly options: ResolvedOptions;
+  private readonly random: () => number;
+  private readonly ratchet: Ratchet;
+  private readonly ids: IdSource;
+  private readonly store: RegistryStore;
+  private readonly owners = new Map<string, PeerOwner>();
+  private readonly queue: StartQueue;
+  private readonly port: CallPort;
+  private readonly waiters = new Set<() => void>();
+  private registry: ActorRefFrom<typeof registryMachine> | null = null;
+  private isEnding = false;
+
+  constructor(actor: AnyActorRef, id: string, runtimeOptions: RuntimeOptions) {
+    const { options, clock, random, ratchet } = runtimeOptions;
+    this.actor = actor;
+    this.id = id;
+    this.options = options;
+    this.clock = clock;
+    this.random = random;
+    this.ratchet = ratchet;
+    this.ids = createIdSource(1 + Math.floor(random() * FIRST_IDS));
+    this.store = new RegistryStore({
+      peers: options.peers.map((peer) => peer.name),
+      policy: options.collisions,
+    });
+    this.store.subscribe(({ lease, added, removed, changed, conflicts }) => {
+      const change = { revision: lease.revision, added, removed, changed };
+      this.listeners.emit('catalogChanged', change);
+      this.tell({ type: 'lease.changed', change });
+      for (const conflict of conflicts) {
+        this.listeners.emit('conflict', conflict);
+        this.tell({ type: 'lease.conflict', conflict });
+      }
+    });
+    this.queue = new StartQueue(options.maxSimultaneousStarts);
+    for (const peer of options.peers) this.own(peer);
+    this.port = this.createPort();
+  }
+
+  get lease(): Lease {
+    return this.store.lease;
+  }
+
+  reports(): readonly PeerReport[] {
+    return [...this.owners.values()].map((owner) => owner.report());
+  }
+
+  /** @throws {UnknownPeerError} */
+  owner(name: string): PeerOwner {
+    const owner = this.owners.get(name);
+    if (owner === undefined) throw new UnknownPeerError(name);
+    return owner;
+  }
+
+  async call(lease: Lease, name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
+    const outcome = await callTool(this.port, lease, name, args, options);
+    if (this.listeners.has('call')) {
+      const { tool, peer, status, delivery, durationMs } = outcome;
+      this.listeners.emit('call', { tool, peer, status, delivery, durationMs });
+    }
+    return outcome;
+  }
+
+  // The port of the chart.
+
+  spawnAll(enqueue: SpawnChild): void {
+    enqueue.spawnChild(registryMachine.provide({ actors: { merge: createRegistryPort(this.store) } }), {
+      id: 'registry',
+      systemId: `${this.id}/registry`,
+      input: { settleTimeoutMs: this.options.startTimeoutMs },
+    });
+    for (const name of this.owners.keys()) this.spawnPeer(name, enqueue);
+  }
+
+  spawnPeer(name: string, enqueue: SpawnChild): void {
+    const owner = this.owners.get(name);
+    if (owner === undefined) return;
+    const systemId = this.systemIdOf(name);
+    enqueue.spawnChild(owner.machine(), { id: `peer:${name}`, systemId, input: owner.input(systemId) });
+    queueMicrotask(() => this.attach(owner));
+  }
+
+  async start(): Promise<StartReport> {
+    const startedAt = this.clock.now();
+    await this.allReady();
+    this.store.publish();
+    const failure = this.startFailure();
+    if (failure !== null) {
+      await this.shutDown();
+      throw failure;
+    }
+    return { peers: this.reports(), ms: Math.round(this.clock.now() - startedAt) };
+  }
+
+  async shutDown(): Promise<HostOutput> {
+    this.isEnding = true;
+    this.queue.clear();
+    const owners = [...this.owners.values()];
+    for (const owner of owners) owner.tell({ type: 'host.stop' });
+    await Promise.all(owners.map((owner) => owner.dispose()));
+    this.wake();
+    return { peers: this.reports() };
+  }
+
+  dispose(): void {
+    this.isEnding = true;
+    this.queue.clear();
+    for (const owner of this.owners.values()) void owner.dispose();
+    this.wake();
+  }
+
+  crashed(actorId: string): void {
+    const owner = this.owners.get(actorId.slice('peer:'.length));
+    if (owner === undefined) return;
+    void owner.dispose();
+    this.queue.done(owner.name);
+    this.tellRegistry({ type: 'peer.gone', peer: owner.name });
+    this.announce(owner);
+  }
+
+  // Peers that come and go.
+
+  addPeer(peer: ResolvedPeer): Promise<PeerReport> {
+    if (this.isEnding) throw new PeerageError('stopped', 'the host is stopped: no peer can be added');
+    if (this.owners.has(peer.name)) {
+      throw new PeerageError('duplicate-peer', `there is a peer named ${JSON.stringify(peer.name)} already`);
+    }
+    const owner = this.own(peer);
+    this.tellRegistry({ type: 'peer.added', peer: peer.name });
+    this.tell({ type: 'host.addPeer', name: peer.name });
+    return this.whenReady(owner);
+  }
+
+  async removePeer(name: string): Promise<void> {
+    const owner = this.owner(name);
+    this.owners.delete(name);
+    this.queue.done(name);
+    owner.tell({ type: 'host.stop' });
+    this.tell({ type: 'host.removePeer', name });
+    this.tellRegistry({ type: 'peer.removed', peer: name });
+    this.wake();
+    await owner.dispose();
+  }
+
+  forget(name: string): void {
+    this.ratchet.delete(this.owner(name).options.pin);
+  }
+
+  /** Resolves with the peer's report once `condition` holds. Rejects when the peer is gone, or on abort. */
+  waitFor(owner: PeerOwner, condition: () => boolean, signal?: AbortSignal): Promise<PeerReport> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void): void => {
+        this.waiters.delete(check);
+        signal?.removeEventListener('abort', onAbort);
+        settle();
+      };
+      const onAbort = (): void => end(() => reject(signal?.reason));
+      const check = (): void => {
+        if (condition()) end(() => resolve(owner.report()));
+        else if (this.owners.get(owner.name) !== owner) end(() => reject(new UnknownPeerError(owner.name)));
+        else if (this.isEnding) end(() => reject(new PeerageError('stopped', 'the host was stopped')));
+      };
+      if (signal?.aborted === true) {
+        reject(signal.reason);
+        return;
+      }
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.waiters.add(check);
+      check();
+    });
+  }
+
+  whenReady(owner: PeerOwner): Promise<PeerReport> {
+    return this.waitFor(owner, () => owner.isReady);
+  }
+
+  private own(peer: ResolvedPeer): PeerOwner {
+    const pin = pinOf(peer);
+    const owner = new PeerOwner({
+      config: peer,
+      limits: this.options,
+      pin,
+      currentPin: () => pinOf(peer),
+      transport: transportFor(peer, this.options, this.clock),
+      ids: this.ids,
+      clock: this.clock,
+      random: this.random,
+      ratchet: this.ratchet,
+      onListed: (catalog) => {
+        this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) });
+        this.wake();
+      },
+      onListingFailed: () => {
+        this.tellRegistry({ type: 'catalog.failed', peer: peer.name });
+        this.wake();
+      },
+    });
+    this.owners.set(peer.name, owner);
+    return owner;
+  }
+
+  /** Binds an owner to its actor, then starts it in its turn. */
+  private attach(owner: PeerOwner): void {
+    const actor = this.actor.system.get(this.systemIdOf(owner.name)) as PeerActor | undefined;
+    if (actor === undefined || this.isEnding || this.owners.get(owner.name) !== owner) return;
+    owner.attach(actor);
+    actor.subscribe({
+      next: (snapshot) => {
+        if (owner.observe(snapshot)) this.peerChanged(owner);
+      },
+      // The chart hears of it as `xstate.error.actor.*`.
+      error: () => undefined,
+    });
+    this.queue.add(owner.name, () => actor.send({ type: 'host.start' }));
+  }
+
+  private peerChanged(owner: PeerOwner): void {
+    const peer = owner.name;
+    switch (owner.state) {
+      case 'reconnecting':
+        this.tellRegistry({ type: 'peer.stale', peer });
+        this.tellRegistry({ type: 'peer.settled', peer });
+        break;
+      case 'unavailable':
+      case 'stopped':
+        this.tellRegistry({ type: 'peer.gone', peer });
+        this.tellRegistry({ type: 'peer.settled', peer });
+        break;
+      default:
+        break;
+    }
+    if (!isNegotiating(owner)) this.queue.done(peer);
+    this.announce(owner);
+  }
+
+  private announce(owner: PeerOwner): void {
+    const report = owner.report();
+    this.listeners.emit('peer', report);
+    this.tell({ type: 'peer.changed', report });
+    this.wake();
+  }
+
+  private wake(): void {
+    for (const check of [...this.waiters]) check();
+  }
+
+  private tell(event: HostEvent): void {
+    if (this.actor.getSnapshot().status === 'active') this.actor.send(event);
+  }
+
+  private tellRegistry(event: RegistryEvent): void {
+    this.registry ??=
+      (this.actor.system.get(`${this.id}/registry`) as typeof this.registry | undefined) ?? null;
+    this.registry?.send(event);
+  }
+
+  private systemIdOf(peer: string): string {
+    return `${this.id}/peer:${peer}`;
+  }
+
+  /** Resolves when every peer is ready, at `startTimeoutMs`, or when the host ends. */
+  private allReady(): Promise<void> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        if (!this.isEnding && ![...this.owners.values()].every((owner) => owner.isReady)) return;
+        this.waiters.delete(check);
+        this.clock.clearTimeout(timer);
+        resolve();
+      };
+      const timer = this.clock.setTimeout(() => {
+        this.tellRegistry({ type: 'host.startTimeout' });
+        this.waiters.delete(check);
+        resolve();
+      }, this.options.startTimeoutMs);
+      this.waiters.add(check);
+      check();
+    });
+  }
+
+  private startFailure(): PeerageError | null {
+    const [collision] = rejectedCollisions(this.lease);
+    if (collision !== undefined) return new CollisionError([collision.owner, collision.peer], collision.tool);
+    const missing = [...this.owners.values()].filter(
+      (owner) => owner.options.config.required && !owner.isCallable,
+    );
+    return missing.length > 0 ? new RequiredPeerError(missing.map((owner) => owner.report())) : null;
+  }
+
+  private createPort(): CallPort {
+    return {
+      clock: this.clock,
+      callTimeoutMs: this.options.callTimeoutMs,
+      validators: createValidators(),
+      currentLease: () => this.store.lease,
+      channel: (peer) => this.channel(peer),
+      isCurrent: (peer, connection) => {
+        const owner = this.owners.get(peer);
+        return owner?.connection === connection && owner.isCallable;
+      },
+      versionRefused: (peer) => {
+        this.owners.get(peer)?.versionRefused();
+      },
+      sessionLost: (peer, connection: Connection) => this.owners.get(peer)?.sessionLost(connection),
+    };
+  }
+
+  private channel(peer: string): Channel | string {
+    const owner = this.owners.get(peer);
+    if (owner === undefined) return `The peer ${peer} was removed.`;
+    const { connection } = owner;
+    const agreed = connection?.agreed;
+    if (connection !== null && agreed && owner.isCallable) return { connection, ...agreed };
+    const { state, reason } = owner.report();
+    return reason === null
+      ? `The peer ${peer} is ${state}.`
+      : `The peer ${peer} is ${state}: ${reason.message}`;
+  }
+}
+
+function isNegotiating(owner: PeerOwner): boolean {
+  return owner.state === 'idle' || owner.state === 'probing' || owner.state === 'legacyProbe';
+}

@@ -1,0 +1,69 @@
+/** The public surface of `peerage`. */
+export type {
+  AnsweredOutcome,
+  CallOptions,
+  CallOutcome,
+  CallProgress,
+  CallStatus,
+  Delivery,
+  FailedOutcome,
+  StaleRouteOutcome,
+  ToolResult,
+} from './calls/outcome.js';
+export type {
+  CustomPeerConfig,
+  HostLimits,
+  HostOptions,
+  HttpPeerConfig,
+  PeerConfig,
+  StdioPeerConfig,
+} from './host/config.js';
+export {
+  type CallInput,
+  type CreateHostOptions,
+  callLogic,
+  createHost,
+  type HostActorRef,
+  type HostMachine,
+  hostLogic,
+  hostOf,
+} from './host/createHost.js';
+export {
+  CollisionError,
+  ConfigurationError,
+  PeerageError,
+  RequiredPeerError,
+  UnknownPeerError,
+} from './host/errors.js';
+export type {
+  Catalog,
+  Host,
+  HostEvents,
+  PeerHandle,
+  PeerReport,
+  PeerStateName,
+  ReasonCode,
+  RecordEntry,
+  StartReport,
+  UnavailableReason,
+} from './host/facade.js';
+export type { HostContext, HostEmitted, HostEvent, HostInput, HostOutput, HostTag } from './host/hostMachine.js';
+export { createRatchet, type Ratchet } from './host/ledger.js';
+export { catalogMachine } from './machines/catalogMachine.js';
+export { createPeerMachine, peerMachine, peerSetup } from './machines/peerMachine.js';
+export type { CatalogContext, CatalogEvent, PeerContext, PeerEvent, PeerInput, PeerTag, ProbeInput } from './machines/ports.js';
+export type { CloseCause, UnreachableCause } from './protocol/exchange.js';
+export type { JsonObject, JsonValue } from './protocol/jsonRpc.js';
+export { type Era, LEGACY_REVISIONS, MODERN_REVISIONS } from './protocol/revisions.js';
+export type { CatalogEntry, CollisionPolicy, Conflict, Lease, Quarantined, Route } from './registry/lease.js';
+export { registryMachine } from './registry/registryMachine.js';
+export { type Clock, systemClock } from './transports/clock.js';
+export type {
+  Exchange,
+  OpenResult,
+  StreamEnd,
+  Transport,
+  TransportEvents,
+  TransportFactory,
+  TransportFault,
+} from './transports/transport.js';
