@@ -6,7 +6,9 @@
 //
 // A section stands between `<!-- generated:NAME -->` and `<!-- /generated -->`, in README.md or docs/*.md.
 
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { fillSections, markdownTable, sectionNames } from './lib/sections.mjs';
@@ -35,6 +37,18 @@ async function render(name) {
   return toText(await import(pathToFileURL(path).href));
 }
 
+/** The formatter has the last word on Markdown too, so that it and this script never undo each other. */
+function formatted(text, document) {
+  const biome = createRequire(import.meta.url).resolve('@biomejs/biome/bin/biome');
+  const run = spawnSync(process.execPath, [biome, 'format', `--stdin-file-path=${document}`], {
+    cwd: root,
+    input: text,
+    encoding: 'utf8',
+  });
+  if (run.status !== 0) throw new Error(`the formatter failed: ${run.stderr}`);
+  return run.stdout;
+}
+
 const contents = new Map();
 for (const name of Object.keys(sections)) {
   try {
@@ -60,7 +74,8 @@ for (const document of documents) {
       seen.add(`${name} ${document}`);
     }
     if (!names.every((name) => contents.has(name))) continue;
-    const filled = fillSections(text, contents);
+    if (names.length === 0) continue;
+    const filled = formatted(fillSections(text, contents), document);
     if (filled === text) continue;
     changed += 1;
     if (check) problems.push(`${document} is out of date: npm run docs writes it`);
