@@ -11,6 +11,8 @@ import type { TransportFault } from './transport.js';
 export interface LineSink {
   /** One line without its end. Must not throw. */
   line(text: string): void;
+  /** A text that is no valid line, and may still hold what forbids `initialize` (N21). It comes before its fault. */
+  overheard(text: string): void;
   fault(fault: TransportFault): void;
   /** Too much came that held no message. Called at most once; nothing is delivered after it. */
   flooded(detail: string): void;
@@ -26,6 +28,9 @@ export interface ByteLinesOptions {
 
 /** A server that logs to stdout writes hundreds of lines while it starts; ten thousand are a loop. */
 export const MAX_NOISE_LINES = 10_000;
+
+/** Longest text that is overheard: an error that forbids is short. */
+const OVERHEARD_BYTES = 64 * 1024;
 
 /** Chunks below this size are copied together, so that a line that trickles in holds no buffer object a byte. */
 const SMALL_CHUNK_BYTES = 4 * 1024;
@@ -87,6 +92,7 @@ export class ByteLines {
     this.stopped = true;
     if (this.pendingBytes > 0) {
       const rest = this.takeBegunLine();
+      this.overhear(rest, 0, rest.length);
       const shape = beginsJson(rest, 0, rest.length) ? 'begin like a message' : 'are no message';
       this.sink.fault({
         kind: 'unterminated',
@@ -109,7 +115,7 @@ export class ByteLines {
     else if (!beginsJson(bytes, start, end)) this.noise(bytes, start, end);
     else if (encoding !== 'mixed') this.deliver(bytes.toString(encoding, start, end));
     else if (isUtf8(bytes.subarray(start, end))) this.deliver(bytes.toString('utf8', start, end));
-    else this.invalid(end - start);
+    else this.invalid(bytes, start, end);
   }
 
   private deliver(text: string): void {
@@ -192,15 +198,23 @@ export class ByteLines {
     // A blank line is no fault, but an endless run of them is a flood like any other.
     if (first < end) {
       this.noiseLines += 1;
+      if (hasByteOrderMark(bytes, first)) this.overhear(bytes, first + 3, end);
       this.sink.fault({ kind: 'noise', detail: describeNoise(bytes, first, end) });
     }
     this.count(end - start + 1);
   }
 
-  private invalid(size: number): void {
+  private invalid(bytes: Buffer, start: number, end: number): void {
+    const size = end - start;
     this.noiseLines += 1;
+    this.overhear(bytes, start, end);
     this.sink.fault({ kind: 'invalid-utf8', detail: `a line of ${size} bytes that is no valid UTF-8` });
     this.count(size + 1);
+  }
+
+  private overhear(bytes: Buffer, start: number, end: number): void {
+    if (end - start > OVERHEARD_BYTES || !beginsJson(bytes, start, end)) return;
+    this.sink.overheard(bytes.toString('utf8', start, end));
   }
 
   private oversize(size: number): void {
@@ -245,6 +259,10 @@ function firstNonSpace(bytes: Buffer, start: number, end: number): number {
 function beginsJson(bytes: Buffer, start: number, end: number): boolean {
   const at = firstNonSpace(bytes, start, end);
   return at < end && (bytes[at] === 0x7b || bytes[at] === 0x5b);
+}
+
+function hasByteOrderMark(bytes: Buffer, at: number): boolean {
+  return bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 }
 
 /** What kind of noise it is, without a word of it: a line of a log may hold a secret. */

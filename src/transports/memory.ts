@@ -29,6 +29,8 @@ export interface MemoryControl {
   sendBytes(bytes: Buffer): void;
   /** Ends the answer stream of a request. On a shared stream it does nothing. */
   end(exchangeId: number, end: StreamEnd): void;
+  /** A text that came with something that can be no valid answer. */
+  overheard(text: string): void;
   fault(fault: TransportFault): void;
   /** Ends the connection from the far side. */
   close(cause: CloseCause): void;
@@ -218,6 +220,9 @@ class MemoryTransport implements Transport {
         this.exchanges.delete(exchangeId);
         exchange.onEnd(end);
       },
+      overheard: (text) => {
+        if (this.ended === undefined) this.events.overheard(text);
+      },
       fault: (fault) => {
         if (this.ended === undefined) this.events.fault(fault);
       },
@@ -233,6 +238,7 @@ class MemoryTransport implements Transport {
     this.lines ??= new ByteLines(
       {
         line: (text) => this.deliver(text, null),
+        overheard: (text) => this.events.overheard(text),
         fault: (fault) => this.events.fault(fault),
         flooded: (detail) => void this.finish({ kind: 'protocol', detail }),
       },

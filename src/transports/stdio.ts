@@ -91,6 +91,7 @@ class StdioTransport implements Transport {
     this.lines = new ByteLines(
       {
         line: (text) => events.message(text, null),
+        overheard: (text) => events.overheard(text),
         fault: (fault) => events.fault(fault),
         flooded: (detail) => this.finish({ kind: 'protocol', detail }),
       },

@@ -8,13 +8,15 @@ interface Seen {
   readonly lines: string[];
   readonly faults: { readonly kind: string; readonly detail: string }[];
   readonly floods: string[];
+  readonly heard: string[];
 }
 
 function read(chunks: readonly Buffer[], options: Partial<ByteLinesOptions> = {}, ended = true): Seen {
-  const seen: Seen = { lines: [], faults: [], floods: [] };
+  const seen: Seen = { lines: [], faults: [], floods: [], heard: [] };
   const framing = new ByteLines(
     {
       line: (text) => void seen.lines.push(text),
+      overheard: (text) => void seen.heard.push(text),
       fault: (fault) => void seen.faults.push(fault),
       flooded: (detail) => void seen.floods.push(detail),
     },
@@ -30,7 +32,9 @@ const bytes = (text: string): Buffer => Buffer.from(text);
 
 /** Cuts at the given places, in any order and with repetitions. */
 function cut(whole: Buffer, places: readonly number[]): Buffer[] {
-  const sorted = [0, ...places.map((place) => place % (whole.length + 1)), whole.length].sort((a, b) => a - b);
+  const sorted = [0, ...places.map((place) => place % (whole.length + 1)), whole.length].sort(
+    (a, b) => a - b,
+  );
   return sorted.slice(1).map((end, index) => whole.subarray(sorted[index], end));
 }
 
@@ -72,6 +76,7 @@ describe('lines', () => {
           const inMany = read(cut(whole, places), options);
           expect(inMany.lines).toEqual(inOne.lines);
           expect(kinds(inMany)).toEqual(kinds(inOne));
+          expect(inMany.heard).toEqual(inOne.heard);
         },
       ),
       { numRuns: 2000 },
@@ -81,7 +86,9 @@ describe('lines', () => {
   it('agree with a simple model: split at line feeds, valid UTF-8, begins with a brace or bracket', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 20 }), { maxLength: 20 }), (arrays) => {
-        const whole = Buffer.concat(arrays.flatMap((array) => [Buffer.from('{'), Buffer.from(array), bytes('\n')]));
+        const whole = Buffer.concat(
+          arrays.flatMap((array) => [Buffer.from('{'), Buffer.from(array), bytes('\n')]),
+        );
         const expected: string[] = [];
         for (const line of whole.toString('latin1').split('\n').slice(0, -1)) {
           const raw = Buffer.from(line.replace(/\r$/, ''), 'latin1');
@@ -95,7 +102,9 @@ describe('lines', () => {
   });
 
   it('keep line separators of Unicode as text', () => {
-    expect(read([bytes('{"t":"a\u2028b\u2029c\u0085d"}\n')]).lines).toEqual(['{"t":"a\u2028b\u2029c\u0085d"}']);
+    expect(read([bytes('{"t":"a\u2028b\u2029c\u0085d"}\n')]).lines).toEqual([
+      '{"t":"a\u2028b\u2029c\u0085d"}',
+    ]);
   });
 
   it('lose one carriage return, not two', () => {
@@ -103,13 +112,15 @@ describe('lines', () => {
   });
 
   it('may be blank, which is no fault', () => {
-    expect(read([bytes('\n\r\n  \t\n{}\n')])).toEqual({ lines: ['{}'], faults: [], floods: [] });
+    expect(read([bytes('\n\r\n  \t\n{}\n')])).toEqual({ lines: ['{}'], faults: [], floods: [], heard: [] });
   });
 });
 
 describe('noise', () => {
   it('is reported without its text', () => {
-    const seen = read([bytes('API_KEY=canary\nServing {"secret":"canary"}\n\x1b[2mcanary\n"canary"\n{"ok":1}\n')]);
+    const seen = read([
+      bytes('API_KEY=canary\nServing {"secret":"canary"}\n\x1b[2mcanary\n"canary"\n{"ok":1}\n'),
+    ]);
     expect(seen.lines).toEqual(['{"ok":1}']);
     expect(kinds(seen)).toEqual(['noise', 'noise', 'noise', 'noise']);
     expect(JSON.stringify(seen.faults)).not.toContain('canary');
@@ -179,6 +190,18 @@ describe('bytes that are no UTF-8', () => {
   });
 });
 
+describe('what is no valid line', () => {
+  it('is overheard where it begins like JSON and is short, and nowhere else', () => {
+    const bad = Buffer.concat([bytes('{"code":-32022,"m":"'), Buffer.from([0xff]), bytes('"}\n')]);
+    expect(read([bad])).toMatchObject({ lines: [], heard: ['{"code":-32022,"m":"\ufffd"}'] });
+    expect(read([bytes('\ufeff{"code":-32022}\n')])).toMatchObject({ lines: [], heard: ['{"code":-32022}'] });
+    expect(read([bytes('{"code":-32022}')])).toMatchObject({ lines: [], heard: ['{"code":-32022}'] });
+    expect(read([bytes('Serving {"code":-32022}\nSer')]).heard).toEqual([]);
+    expect(read([bytes(`{"code":"${'x'.repeat(64 * 1024)}"}`)]).heard).toEqual([]);
+    expect(read([bytes('{"code":-32022}')], { maxMessageBytes: 8 }).heard).toEqual([]);
+  });
+});
+
 describe('the end', () => {
   it('reports what has no line end, once, and delivers nothing of it', () => {
     const seen = read([bytes('{"a":1}\n{"b":2}')]);
@@ -203,6 +226,7 @@ describe('the end', () => {
           lines.push(text);
           framing.stop();
         },
+        overheard: () => expect.unreachable(),
         fault: () => expect.unreachable(),
         flooded: () => expect.unreachable(),
       },
@@ -218,7 +242,7 @@ describe('the end', () => {
 describe('cost', () => {
   it('keeps a line that trickles in byte by byte in a few buffers', () => {
     const framing = new ByteLines(
-      { line: () => {}, fault: () => {}, flooded: () => {} },
+      { line: () => {}, overheard: () => {}, fault: () => {}, flooded: () => {} },
       { maxMessageBytes: 4 * LIMIT },
     );
     framing.push(bytes('{'));

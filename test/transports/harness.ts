@@ -14,6 +14,7 @@ export class Recorder implements TransportEvents {
   readonly messages: string[] = [];
   readonly exchanges: (Exchange | null)[] = [];
   readonly faults: TransportFault[] = [];
+  readonly heard: string[] = [];
   readonly causes: CloseCause[] = [];
   /** Anything that was told after `closed`. */
   readonly late: string[] = [];
@@ -23,6 +24,12 @@ export class Recorder implements TransportEvents {
     if (this.causes.length > 0) this.late.push(`message ${text.slice(0, 40)}`);
     this.messages.push(text);
     this.exchanges.push(exchange);
+    this.notify();
+  }
+
+  overheard(text: string): void {
+    if (this.causes.length > 0) this.late.push(`overheard ${text.slice(0, 40)}`);
+    this.heard.push(text);
     this.notify();
   }
 
@@ -81,6 +88,7 @@ export function exchange(options: { id?: number | null; mayWrite?: () => boolean
     method: 'test/method',
     headers: undefined,
     written: false,
+    redirected: false,
     mayWrite: options.mayWrite ?? (() => true),
     onEnd: (end) => void ends.push(end),
     ends,
