@@ -7,7 +7,12 @@ import { HEADER_MISMATCH, isRecognizedModernCode, UNSUPPORTED_PROTOCOL_VERSION }
 import type { ErrorOutcome, Outcome } from './exchange.js';
 import { isJsonObject, type JsonObject } from './jsonRpc.js';
 import type { UnavailableReason } from './reasons.js';
-import { type DiscoverResult, type InitializeResult, parseDiscoverResult, parseInitializeResult } from './results.js';
+import {
+  type DiscoverResult,
+  type InitializeResult,
+  parseDiscoverResult,
+  parseInitializeResult,
+} from './results.js';
 import { highestMutual, isLegacyRevision, namesModernRevision, nextProbeRevision } from './revisions.js';
 import { sanitizeText } from './sanitize.js';
 
@@ -101,7 +106,8 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
   switch (outcome.kind) {
     case 'result': {
       const parsed = parseDiscoverResult(outcome.result);
-      if (!parsed.ok) return ambiguous(outcome, `a result that is no DiscoverResult (${parsed.problem})`, context);
+      if (!parsed.ok)
+        return ambiguous(outcome, `a result that is no DiscoverResult (${parsed.problem})`, context);
       return judgeDiscoverResult(outcome, parsed.value, context);
     }
     case 'error':
@@ -112,12 +118,17 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
       return ambiguous(outcome, `nothing within ${outcome.timeoutMs} ms`, context);
     case 'closed':
       // What this side closed says nothing about the peer.
-      if (outcome.cause.kind === 'host') return noSignal('unreachable', 'The probe was broken off.', 'Try again.');
+      if (outcome.cause.kind === 'host')
+        return noSignal('unreachable', 'The probe was broken off.', 'Try again.');
       return ambiguous(outcome, `a closed connection (${outcome.cause.detail})`, context);
     case 'session-lost':
       return ambiguous(outcome, 'HTTP 404', context);
     case 'unauthorized':
-      return { type: 'discover.unauthorized', rule: 'N6', reason: unauthorized(outcome.status, 'server/discover') };
+      return {
+        type: 'discover.unauthorized',
+        rule: 'N6',
+        reason: unauthorized(outcome.status, 'server/discover'),
+      };
     case 'unreachable': {
       const { kind, detail, terminal, retryAfterMs } = outcome.cause;
       return noSignal(kind === 'spawn-failed' ? 'spawn-failed' : 'unreachable', detail, fixFor(kind), {
@@ -137,7 +148,11 @@ function judgeDiscoverResult(outcome: Outcome, result: DiscoverResult, context: 
   const revision = highestMutual(context.modernRevisions, supportedVersions);
   if (revision !== null) return { type: 'discover.result', rule: 'N2', revision, result };
   if (supportedVersions.some(namesModernRevision)) {
-    return { type: 'discover.noMutualVersion', rule: 'N3', reason: noMutualVersion(supportedVersions, context) };
+    return {
+      type: 'discover.noMutualVersion',
+      rule: 'N3',
+      reason: noMutualVersion(supportedVersions, context),
+    };
   }
   if (!supportedVersions.every(isLegacyRevision)) {
     return ambiguous(outcome, 'a DiscoverResult that names no known revision', context);
@@ -203,7 +218,9 @@ function judgeMissingCapability(data: unknown, context: ProbeContext): ProbeVerd
   const correctable =
     names.length > 0 &&
     names.every(
-      (name) => Object.hasOwn(context.availableCapabilities, name) && !Object.hasOwn(context.declaredCapabilities, name),
+      (name) =>
+        Object.hasOwn(context.availableCapabilities, name) &&
+        !Object.hasOwn(context.declaredCapabilities, name),
     );
   const asked = names.length > 0 ? listed(names) : 'a capability that it does not name';
   const reason: UnavailableReason = {
@@ -217,7 +234,11 @@ function judgeMissingCapability(data: unknown, context: ProbeContext): ProbeVerd
 /** N5. An answer that came through a redirect cannot lead to a legacy probe (N8). */
 function ambiguous(outcome: Outcome, what: string, context: ProbeContext): ProbeVerdict {
   if (outcome.redirected === true) return throughRedirect();
-  return { type: 'discover.ambiguous', rule: 'N5', reason: notAllowlisted(context.peer, `answered with ${what}`) };
+  return {
+    type: 'discover.ambiguous',
+    rule: 'N5',
+    reason: notAllowlisted(context.peer, `answered with ${what}`),
+  };
 }
 
 function throughRedirect(): ProbeVerdict {
@@ -237,7 +258,12 @@ function noSignal(
   more: { terminal: boolean; retryAfterMs: number | null } = { terminal: false, retryAfterMs: null },
   rule = 'N6',
 ): ProbeVerdict {
-  return { type: 'discover.noSignal', rule, reason: { code, message: sanitizeText(message, 500), fix }, ...more };
+  return {
+    type: 'discover.noSignal',
+    rule,
+    reason: { code, message: sanitizeText(message, 500), fix },
+    ...more,
+  };
 }
 
 /** What an `initialize` came to; `type` is the event that the peer's machine gets. */
@@ -264,11 +290,19 @@ export function judgeInitialize(outcome: Outcome, context: InitializeContext): I
       return judgeInitializeResult(outcome, context);
     case 'error':
       if (isRecognizedModernCode(outcome.error.code)) {
-        return { type: 'peer.modernEvidence', rule: 'N12', sign: { kind: 'code', value: String(outcome.error.code) } };
+        return {
+          type: 'peer.modernEvidence',
+          rule: 'N12',
+          sign: { kind: 'code', value: String(outcome.error.code) },
+        };
       }
       return rejected(`error ${outcome.error.code} (${sanitizeText(outcome.error.message, 200)})`, context);
     case 'unauthorized':
-      return { type: 'initialize.unauthorized', rule: 'N9', reason: unauthorized(outcome.status, 'initialize') };
+      return {
+        type: 'initialize.unauthorized',
+        rule: 'N9',
+        reason: unauthorized(outcome.status, 'initialize'),
+      };
     case 'timeout':
       return {
         type: 'initialize.rejected',
@@ -302,7 +336,10 @@ export function judgeInitialize(outcome: Outcome, context: InitializeContext): I
   }
 }
 
-function judgeInitializeResult(outcome: Outcome & { kind: 'result' }, context: InitializeContext): InitializeVerdict {
+function judgeInitializeResult(
+  outcome: Outcome & { kind: 'result' },
+  context: InitializeContext,
+): InitializeVerdict {
   const parsed = parseInitializeResult(outcome.result);
   if (!parsed.ok) return rejected(`a result that is no InitializeResult (${parsed.problem})`, context);
   const { protocolVersion } = parsed.value;
@@ -330,7 +367,10 @@ function rejected(what: string, context: InitializeContext): InitializeVerdict {
 function notAllowlisted(peer: string, what: string): UnavailableReason {
   return {
     code: 'not-allowlisted',
-    message: sanitizeText(`${peer} ${what}: that does not prove an era, and the peer is not allowlisted.`, 500),
+    message: sanitizeText(
+      `${peer} ${what}: that does not prove an era, and the peer is not allowlisted.`,
+      500,
+    ),
     fix: `If you trust this server and know that it is a legacy one, add "allowLegacy": true to the peer "${peer}".`,
   };
 }

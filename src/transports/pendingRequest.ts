@@ -49,7 +49,12 @@ export class PendingRequest implements Exchange {
   private signal: AbortSignal | undefined;
   private readonly owner: PendingOwner;
 
-  constructor(owner: PendingOwner, id: number, method: string, headers: Readonly<Record<string, string>> | undefined) {
+  constructor(
+    owner: PendingOwner,
+    id: number,
+    method: string,
+    headers: Readonly<Record<string, string>> | undefined,
+  ) {
     this.owner = owner;
     this.id = id;
     this.method = method;

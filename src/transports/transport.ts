@@ -23,7 +23,12 @@ export type StreamEnd =
   /** A 2xx answer ended normally; its messages were delivered (there may have been none). */
   | { readonly kind: 'complete'; readonly status: number; readonly redirected: boolean }
   /** 2xx whose body is not what its content type claims, is oversize, or has no usable content type. */
-  | { readonly kind: 'malformed'; readonly status: number; readonly redirected: boolean; readonly detail: string }
+  | {
+      readonly kind: 'malformed';
+      readonly status: number;
+      readonly redirected: boolean;
+      readonly detail: string;
+    }
   /**
    * Any other status that is not covered below. If its body was a JSON value, it was delivered as a message before.
    * `detail` is a short reading of the body.
@@ -91,9 +96,7 @@ export interface TransportEvents {
   closed(cause: CloseCause): void;
 }
 
-export type OpenResult =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly cause: UnreachableCause };
+export type OpenResult = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
 
 export interface Transport {
   /** `stdio`, `streamable-http`, `memory`, or a host's own word. For display. */
