@@ -3,8 +3,10 @@
 //   node modern-stdio.mjs          answers `initialize` with UnsupportedProtocolVersion: modern only
 //   node modern-stdio.mjs --dual   serves the legacy handshake as well
 //
-// Tools: search, summarize, echo, and slow, which answers only by being cancelled.
+// Tools: search, summarize, echo, and slow, which answers only by being cancelled; it says so on stderr, and in the
+// file that CANCELLATIONS_FILE names.
 
+import { appendFileSync } from 'node:fs';
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
@@ -55,6 +57,8 @@ function createServer() {
         const { id, signal } = context.mcpReq;
         const onCancelled = () => {
           process.stderr.write(`cancelled ${id}\n`);
+          const file = process.env.CANCELLATIONS_FILE;
+          if (file !== undefined) appendFileSync(file, `cancelled ${id}\n`);
           resolve(text('cancelled'));
         };
         // A signal that is already aborted fires no event.
