@@ -74,7 +74,7 @@ export function createSimulatedClock(startMs = 0): SimulatedClock {
   return {
     now: () => nowMs,
     setTimeout(fn, delayMs) {
-      const delay = delayMs > LONGEST_DELAY_MS ? 1 : delayMs > 0 ? delayMs : 0;
+      const delay = delayMs > LONGEST_DELAY_MS ? 1 : Math.max(delayMs || 0, 0);
       const timer: Timer = { dueMs: nowMs + delay, order: created, run: fn };
       created += 1;
       timers.splice(indexOf(timer.dueMs, timer.order), 0, timer);

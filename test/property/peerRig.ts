@@ -1,0 +1,435 @@
+/** Runs one script of commands on a chart and on the model side by side, and records what the chart did. */
+import { type AnyTransitionDefinition, createActor, fromCallback, type InspectionEvent } from 'xstate';
+import type { PeerStateName } from '../../src/host/facade.js';
+import type { catalogMachine } from '../../src/machines/catalogMachine.js';
+import type { createPeerMachine } from '../../src/machines/peerMachine.js';
+import type { PeerContext, PeerEvent, PeerTag, ProbeInput } from '../../src/machines/ports.js';
+import { createSimulatedClock, type SimulatedClock } from '../../src/testing/clock.js';
+import {
+  type ChildName,
+  type Effects,
+  isModernEvidence,
+  PeerModel,
+  type PeerModelOptions,
+  type Started,
+  type Stimulus,
+  tagsOf,
+} from '../../src/testing/peerModel.js';
+import type { PeerStep } from '../../src/testing/peerRules.js';
+
+export type PeerMachine = ReturnType<typeof createPeerMachine>;
+
+/** How the next child behaves; without one it is silent. */
+export interface Plan {
+  /** Sent before the child's start returns. */
+  readonly answers: readonly PeerEvent[];
+  readonly throwsAtStart: boolean;
+  readonly throwsAtStop: boolean;
+}
+
+const silent: Plan = { answers: [], throwsAtStart: false, throwsAtStop: false };
+
+export type Command =
+  | { readonly kind: 'send'; readonly event: PeerEvent }
+  | { readonly kind: 'advance'; readonly ms: number }
+  /** To the deadline of the state, or `offsetMs` from it. */
+  | { readonly kind: 'deadline'; readonly offsetMs: -1 | 0 | 1 }
+  /** The running child fails: it throws, or reports a fault of its own as an event. */
+  | { readonly kind: 'fault'; readonly how: 'throws' | 'reports' }
+  | { readonly kind: 'plan'; readonly plan: Plan };
+
+export interface Run {
+  readonly trace: readonly PeerStep[];
+  /** Where chart and model part, or null. */
+  readonly problem: string | null;
+}
+
+/** A recorded step, while its effects still come in. */
+interface OpenStep extends PeerStep {
+  readonly stopped: ChildName[];
+  readonly started: Started[];
+}
+
+interface Instance {
+  readonly plan: Plan;
+  isAlive: boolean;
+}
+
+/** Edges taken: the chart's transition objects, and the states they were taken in. */
+export type Coverage = Map<AnyTransitionDefinition, Set<string>>;
+
+/** The chart's side of one run. */
+class World {
+  readonly options: PeerModelOptions;
+  readonly clock: SimulatedClock = createSimulatedClock(1_000);
+  readonly trace: OpenStep[] = [];
+  readonly plans: Plan[] = [];
+  alive: ChildName[] = [];
+  died: string | null = null;
+  isOver = false;
+  hasConnection = false;
+  hasReleased = false;
+  /** The ledger: modern evidence that reached the owner, and `initialize` requests of this negotiation. */
+  isForbidden = false;
+  initializeSent = 0;
+  lastEvent = '';
+  state: PeerStateName = 'idle';
+  draws: number;
+  report: ((event: PeerEvent) => void) | null = null;
+
+  constructor(options: PeerModelOptions, seed: number) {
+    this.options = options;
+    this.draws = seed;
+  }
+
+  draw(): number {
+    this.draws += 1;
+    return [0, 0.999_999_9, 0.5][this.draws % 3] as number;
+  }
+
+  started(child: ChildName, input: ProbeInput | undefined): void {
+    if (child === 'probe' && !continues(this.lastEvent)) this.initializeSent = 0;
+    if (child === 'initialize') this.initializeSent += 1;
+    this.trace.at(-1)?.started.push({
+      child,
+      fresh: !this.hasConnection,
+      revision: child === 'probe' ? (input?.revision ?? null) : null,
+      correction: child === 'probe' && input?.correction === true,
+    });
+    this.hasConnection = true;
+    this.alive.push(child);
+  }
+
+  stopped(child: ChildName): void {
+    this.trace.at(-1)?.stopped.push(child);
+    this.alive = this.alive.filter((other) => other !== child);
+  }
+
+  crashed(child: ChildName): void {
+    this.alive = this.alive.filter((other) => other !== child);
+  }
+}
+
+function continues(type: string): boolean {
+  return type === 'discover.unsupportedVersion' || type === 'discover.correctable';
+}
+
+/** A chart with parts that are played by a script. */
+export class PeerRig {
+  readonly coverage: Coverage;
+  private readonly machine: PeerMachine;
+  private world: World = new World({} as PeerModelOptions, 0);
+
+  /** @param build gets the source of chance of the chart */
+  constructor(build: (random: () => number) => PeerMachine, coverage: Coverage = new Map()) {
+    this.coverage = coverage;
+    this.machine = build(() => this.world.draw()).provide({
+      actors: {
+        probe: this.child<ProbeInput>('probe'),
+        initialize: this.child('initialize'),
+        // Only its name, its input and its failing matter here.
+        catalog: this.child('catalog') as unknown as typeof catalogMachine,
+      },
+      guards: {
+        mayProbeLegacy: () => {
+          const { options, isForbidden, initializeSent } = this.world;
+          return options.allowLegacy && !isForbidden && initializeSent === 0;
+        },
+      },
+      actions: {
+        releaseConnection: () => {
+          this.world.hasReleased ||= this.world.hasConnection;
+          this.world.hasConnection = false;
+        },
+      },
+    });
+  }
+
+  /**
+   * @param next the next command, given the model as it stands; null ends the script
+   * @param seed where the chart's chance begins
+   */
+  run(options: PeerModelOptions, seed: number, next: (model: PeerModel) => Command | null): Run {
+    const world = new World(options, seed);
+    this.world = world;
+    const model = new PeerModel(options);
+    const shadow = new Shadow(model);
+    const actor = createActor(this.machine, {
+      input: options,
+      clock: world.clock,
+      inspect: (event) => this.record(world, event),
+    });
+    actor.subscribe({ error: () => {} });
+    actor.start();
+    const children = (): Record<string, { send(event: { type: string }): void } | undefined> =>
+      actor.getSnapshot().children as never;
+
+    let problem = actor.getSnapshot().value === 'idle' ? null : 'a peer begins idle';
+    while (problem === null && model.state !== 'stopped') {
+      const command = next(model);
+      if (command === null) break;
+      const from = world.trace.length;
+      shadow.expected = [];
+      switch (command.kind) {
+        case 'send':
+          actor.send(command.event);
+          shadow.take(command.event, world, from);
+          break;
+        case 'plan':
+          world.plans.push(command.plan);
+          shadow.plans.push(command.plan);
+          break;
+        case 'fault': {
+          const child = shadow.running;
+          if (child === null) break;
+          if (command.how === 'throws') children()[child]?.send({ type: 'test.fault' });
+          else world.report?.(faultEvent(child));
+          shadow.fault(child, command.how, world, from);
+          break;
+        }
+        default: {
+          const now = world.clock.now();
+          const to =
+            command.kind === 'advance'
+              ? now + command.ms
+              : Math.max(now, (model.deadlineMs ?? now + 1) + command.offsetMs);
+          world.clock.advanceTo(to);
+          shadow.advance(to, world, from);
+        }
+      }
+      problem = compare(world, shadow, from);
+      if (problem !== null) problem = `${describe(command)}: ${problem}`;
+    }
+    if (problem === null && model.state === 'stopped') problem = this.checkStopped(world, actor);
+    world.isOver = true;
+    actor.stop();
+    return { trace: world.trace, problem };
+  }
+
+  /** Nothing is left of a stopped peer, and nothing wakes it. */
+  private checkStopped(world: World, actor: { send(event: PeerEvent): void }): string | null {
+    const steps = world.trace.length;
+    actor.send({ type: 'host.start' });
+    world.report?.({ type: 'peer.modernEvidence' });
+    world.clock.advance(100_000);
+    if (world.trace.length !== steps) return 'a stopped peer reacts';
+    if (world.clock.pendingTimers > 0) return 'a stopped peer has a timer';
+    return world.alive.length > 0 ? `a stopped peer runs ${world.alive.join()}` : null;
+  }
+
+  private child<TInput = undefined>(name: ChildName) {
+    return fromCallback<PeerEvent, TInput>(({ input, sendBack, receive }) => {
+      const { world } = this;
+      const plan = world.plans.shift() ?? silent;
+      world.started(name, input as ProbeInput | undefined);
+      world.report = sendBack;
+      receive(() => {
+        world.crashed(name);
+        throw new Error('injected fault');
+      });
+      for (const answer of plan.answers) sendBack(answer);
+      if (plan.throwsAtStart) {
+        world.crashed(name);
+        throw new Error('injected fault');
+      }
+      return () => {
+        world.stopped(name);
+        if (plan.throwsAtStop && !world.isOver) throw new Error('injected fault');
+      };
+    });
+  }
+
+  private record(world: World, inspected: InspectionEvent): void {
+    if (inspected.type !== '@xstate.microstep' || world.isOver) return;
+    const snapshot = inspected.snapshot as ReturnType<PeerMachine['getInitialSnapshot']>;
+    // Children are no charts here; the root is the only one that takes microsteps.
+    const { event, _transitions: transitions } = inspected;
+    if (snapshot.status === 'error') world.died = `the chart died of ${event.type}`;
+    if (isModernEvidence(event.type)) world.isForbidden = true;
+    world.lastEvent = event.type;
+    const from = world.state;
+    for (const transition of transitions) {
+      const states = this.coverage.get(transition);
+      if (states === undefined) this.coverage.set(transition, new Set([from]));
+      else states.add(from);
+    }
+    // A deadline at which the chart decides to do nothing is no step.
+    if (transitions.length === 0 && event.type.startsWith('xstate.after.')) return;
+    world.state = snapshot.value as PeerStateName;
+    world.trace.push({
+      atMs: world.clock.now(),
+      event,
+      from,
+      to: world.state,
+      context: snapshot.context,
+      tags: snapshot.tags as ReadonlySet<PeerTag>,
+      released: world.hasReleased,
+      stopped: [],
+      started: [],
+      running: Object.keys(snapshot.children) as ChildName[],
+    });
+    world.hasReleased = false;
+  }
+}
+
+/** What the model says of one step. */
+interface Expected {
+  readonly effects: Effects;
+  /** Whether the child that the chart stops is still there to notice. */
+  readonly noticesStop: boolean;
+  readonly remembered: string;
+  readonly problem: string | null;
+}
+
+/** Plays the children for the model. */
+class Shadow {
+  readonly model: PeerModel;
+  readonly plans: Plan[] = [];
+  expected: Expected[] = [];
+  private instance: Instance | null = null;
+  private child: ChildName | null = null;
+
+  constructor(model: PeerModel) {
+    this.model = model;
+  }
+
+  get running(): ChildName | null {
+    return this.instance?.isAlive === true ? this.child : null;
+  }
+
+  take(stimulus: Stimulus, world: World, from: number): void {
+    this.settle(stimulus, world.clock.now(), world, from);
+  }
+
+  fault(child: ChildName, how: 'throws' | 'reports', world: World, from: number): void {
+    if (how === 'throws' && this.instance !== null) this.instance.isAlive = false;
+    this.take({ type: 'fault', child }, world, from);
+  }
+
+  advance(to: number, world: World, from: number): void {
+    const { model } = this;
+    while (model.deadlineMs !== null && model.deadlineMs <= to && model.state !== 'stopped') {
+      this.settle({ type: 'deadline' }, model.deadlineMs, world, from);
+    }
+  }
+
+  /** One stimulus and what children make of it. */
+  private settle(first: Stimulus, nowMs: number, world: World, from: number): void {
+    const { model } = this;
+    const queue: Stimulus[] = [first];
+    for (let stimulus = queue.shift(); stimulus !== undefined; stimulus = queue.shift()) {
+      if (model.state === 'stopped') return;
+      const drawn = world.trace[from + this.expected.length]?.context.backoffMs ?? Number.NaN;
+      const effects = model.take(stimulus, nowMs, drawn);
+      let noticesStop = false;
+      if (effects.stopped !== null && this.instance !== null) {
+        noticesStop = this.instance.isAlive;
+        if (noticesStop && this.instance.plan.throwsAtStop)
+          queue.push({ type: 'fault', child: effects.stopped });
+        this.instance = null;
+      }
+      if (effects.started !== null) {
+        const plan = this.plans.shift() ?? silent;
+        this.child = effects.started.child;
+        this.instance = { plan, isAlive: !plan.throwsAtStart };
+        queue.push(...plan.answers);
+        if (plan.throwsAtStart) queue.push({ type: 'fault', child: this.child });
+      }
+      const { backoff } = model;
+      const isFair = backoff === null || (drawn >= backoff.min && drawn <= backoff.max);
+      const problem = isFair ? null : `a wait of ${drawn} ms, not within ${backoff.min} to ${backoff.max}`;
+      this.expected.push({
+        effects,
+        noticesStop,
+        remembered: remembered(model.state, model, model.reason),
+        problem,
+      });
+    }
+  }
+}
+
+interface Remembered extends Pick<PeerContext, 'era' | 'revision' | 'server' | 'curable' | 'probeRevision'> {
+  readonly corrected: boolean;
+  readonly attempts: number;
+  readonly modernSeen: boolean;
+}
+
+/** What model and context both remember, as one text that can be compared and read. */
+function remembered(state: PeerStateName, facts: Remembered, reason: string | null): string {
+  const { era, revision, server, curable, probeRevision, corrected, attempts, modernSeen } = facts;
+  const what = `${state}, ${era} ${revision} ${server?.name} ${server?.version}, reason ${reason}`;
+  const flags = `${curable ? ' curable' : ''}${corrected ? ' corrected' : ''}${modernSeen ? ' modernSeen' : ''}`;
+  return `${what}, probes ${probeRevision}, ${attempts} attempts${flags}`;
+}
+
+function compare(world: World, shadow: Shadow, from: number): string | null {
+  if (world.died !== null) return world.died;
+  const { expected, model } = shadow;
+  for (const [index, wanted] of expected.entries()) {
+    const step = world.trace[from + index];
+    if (step === undefined)
+      return `the model takes a step that the chart does not take: ${wanted.remembered}`;
+    const actual = remembered(step.to, step.context, step.context.reason?.code ?? null);
+    const what = `${step.event.type} in ${step.from}`;
+    if (actual !== wanted.remembered)
+      return `${what}: the model says ${wanted.remembered}, the chart ${actual}`;
+    if (wanted.problem !== null) return `${what}: ${wanted.problem}`;
+    const effects = compareEffects(step, wanted);
+    if (effects !== null) return `${what}: ${effects}`;
+    const tags = tagsOf[step.to];
+    if (step.tags.size !== tags.length || !tags.every((tag) => step.tags.has(tag))) {
+      return `${what}: tags ${[...step.tags].join()} instead of ${tags.join()}`;
+    }
+  }
+  const extra = world.trace[from + expected.length];
+  if (extra !== undefined) return `the chart takes a step that the model does not take: ${extra.event.type}`;
+  // A timer that will decide to do nothing is allowed where the model waits for nothing.
+  if (model.deadlineMs !== null && world.clock.nextDueMs !== model.deadlineMs) {
+    return `in ${model.state} a deadline at ${model.deadlineMs} ms, the chart's at ${world.clock.nextDueMs} ms`;
+  }
+  const alive = world.alive.join();
+  return alive === (shadow.running ?? '') ? null : `the chart runs [${alive}], the model [${shadow.running}]`;
+}
+
+function compareEffects(step: PeerStep, { effects, noticesStop }: Expected): string | null {
+  if (step.released !== effects.released) {
+    return effects.released ? 'the connection was not released' : 'the connection was released';
+  }
+  const stopped = noticesStop ? (effects.stopped ?? '') : '';
+  if (step.stopped.join() !== stopped) return `stopped [${step.stopped.join()}] instead of [${stopped}]`;
+  const [started, more] = step.started;
+  if (more !== undefined) return `started ${more.child} as well`;
+  const wanted = effects.started;
+  if (started === undefined || wanted === null) {
+    return started === undefined && wanted === null
+      ? null
+      : `started ${started?.child ?? 'nothing'} instead of ${wanted?.child ?? 'nothing'}`;
+  }
+  const isSame =
+    started.child === wanted.child &&
+    started.fresh === wanted.fresh &&
+    started.revision === wanted.revision &&
+    started.correction === wanted.correction;
+  return isSame ? null : `started ${JSON.stringify(started)} instead of ${JSON.stringify(wanted)}`;
+}
+
+/** The event by which a child's fault reaches its parent, as the owner of a peer sends it. */
+function faultEvent(child: ChildName): PeerEvent {
+  const event = { type: `xstate.error.actor.${child}`, error: new Error('injected fault'), actorId: child };
+  return event as unknown as PeerEvent;
+}
+
+export function describe(command: Command): string {
+  switch (command.kind) {
+    case 'send':
+      return JSON.stringify(command.event);
+    case 'advance':
+      return `${command.ms} ms pass`;
+    case 'deadline':
+      return `the deadline ${command.offsetMs < 0 ? 'minus 1 ms' : command.offsetMs > 0 ? 'plus 1 ms' : 'is reached'}`;
+    case 'fault':
+      return `the running child ${command.how} a fault`;
+    case 'plan':
+      return `the next child: ${JSON.stringify(command.plan)}`;
+  }
+}
