@@ -11,7 +11,12 @@ const table = [
   { file: 'dist/machines/peerMachine.js', export: 'peerMachine', name: 'peerMachine' },
   { file: 'dist/machines/catalogMachine.js', export: 'catalogMachine', name: 'catalogMachine' },
   { file: 'dist/registry/registryMachine.js', export: 'registryMachine', name: 'registryMachine' },
-  { file: 'dist/host/hostMachine.js', export: 'hostMachine', name: 'hostMachine' },
+  {
+    file: 'dist/host/hostMachine.js',
+    export: 'createHostMachine',
+    name: 'hostMachine',
+    make: (createHostMachine) => createHostMachine(() => {}),
+  },
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

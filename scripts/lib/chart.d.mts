@@ -5,7 +5,8 @@ export interface ChartState {
   readonly key: string;
   readonly type: 'atomic' | 'compound' | 'parallel' | 'final' | 'history';
   readonly description: string;
-  readonly spec: string;
+  /** Rules and addresses that the state is bound to. */
+  readonly spec: readonly string[];
   readonly tags: readonly string[];
   readonly initial: string | null;
   readonly entry: readonly string[];

@@ -53,7 +53,7 @@ function readState(node, edges, name) {
     key: node.key,
     type: node.type,
     description: (node.description ?? '').replace(/\s+/g, ' ').trim(),
-    spec: node.meta?.spec === undefined ? '' : [node.meta.spec].flat().join(', '),
+    spec: [node.meta?.spec ?? []].flat(),
     tags: [...node.tags].sort(compare),
     initial: node.type === 'compound' ? (node.initial.target?.[0]?.id ?? null) : null,
     entry: actionNames(node.entry, `${where}, entry`),
@@ -176,7 +176,7 @@ export function toMermaid(chart) {
   for (const state of allStates(chart.root).slice(1)) {
     const notes = [
       ...(state.description === '' ? [] : [state.description]),
-      ...(state.spec === '' ? [] : [`see ${state.spec}`]),
+      ...(state.spec.length === 0 ? [] : [`see ${state.spec.join(', ')}`]),
       ...notesOf(state, chart),
     ];
     if (notes.length === 0) continue;
@@ -200,7 +200,8 @@ export function toDot(chart) {
 
   const writeState = (state, depth) => {
     const { fill, line } = colourOf(state);
-    const tooltip = quote(state.description || state.key);
+    const url = state.spec.find(isUrl);
+    const tooltip = `${quote(state.description || state.key)}${url === undefined ? '' : `, URL=${quote(url)}`}`;
     if (state.states.length === 0) {
       const shape = state.type === 'final' ? ', peripheries=2' : '';
       emit(
@@ -210,7 +211,7 @@ export function toDot(chart) {
       return;
     }
     emit(depth, `subgraph ${quote(`cluster ${state.id}`)} {`);
-    emit(depth + 1, `label=${stateLabel(state, chart)}; tooltip=${tooltip};`);
+    emit(depth + 1, `graph [label=${stateLabel(state, chart)}, tooltip=${tooltip}];`);
     emit(depth + 1, `style="rounded,filled"; fillcolor="${fill}"; color="${line}";`);
     writeChildren(state, depth + 1);
     emit(depth, '}');
@@ -278,10 +279,14 @@ function bundles(edges) {
   return [...bundled.values()];
 }
 
+/** A rule's name is worth its place in a box; an address is what the box links to. */
+const isUrl = (spec) => /^https?:\/\//.test(spec);
+
 function stateLabel(state, chart) {
   const title = state.type === 'history' ? 'H' : state.key;
+  const rules = state.spec.filter((spec) => !isUrl(spec)).join(', ');
   const rows = [
-    `<b>${html(title)}</b>${state.spec === '' ? '' : ` <font point-size="9">${html(state.spec)}</font>`}`,
+    `<b>${html(title)}</b>${rules === '' ? '' : ` <font point-size="9">${html(rules)}</font>`}`,
     ...wrap(state.description, 44).map((line) => `<font point-size="9"><i>${html(line)}</i></font>`),
     ...notesOf(state, chart).map((note) => `<font point-size="9">${html(note)}</font>`),
   ];

@@ -2,6 +2,8 @@ export interface DiagramEntry {
   /** Relative to the root, of a compiled module. */
   readonly file: string;
   readonly export: string;
+  /** Makes the machine of an export that is not one itself. */
+  readonly make?: (exported: never) => unknown;
   /** The diagram's name, and its files'. */
   readonly name: string;
 }

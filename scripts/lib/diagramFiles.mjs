@@ -7,7 +7,8 @@ import { instance } from '@viz-js/viz';
 import { toChart, toDot, toMermaid } from './chart.mjs';
 
 /**
- * Draws every machine of `table` ({file, export, name}; files relative to `root`). A machine that cannot be
+ * Draws every machine of `table` ({file, export, name, make?}; files relative to `root`). `make` turns an
+ * export that is not itself a machine into one. A machine that cannot be
  * had is in `problems`, never left out in silence.
  */
 export async function drawAll(table, root) {
@@ -25,10 +26,11 @@ export async function drawAll(table, root) {
   return { files, problems };
 }
 
-async function load({ file, export: name }, root) {
+async function load({ file, export: name, make = (exported) => exported }, root) {
   const path = join(root, file);
   if (!existsSync(path)) throw new Error(`${file} does not exist; npm run build makes it`);
-  const machine = (await import(pathToFileURL(path).href))[name];
+  const exported = (await import(pathToFileURL(path).href))[name];
+  const machine = exported === undefined ? undefined : make(exported);
   if (machine?.root?.states === undefined) throw new Error(`${file} exports no machine called ${name}`);
   return machine;
 }

@@ -35,7 +35,11 @@ describe('toChart', () => {
   test('has what a state says about itself', () => {
     const [closed, opening, open, broken] = door.root.states;
     expect(door.root).toMatchObject({ description: 'A door.', initial: 'door.closed' });
-    expect(closed).toMatchObject({ tags: ['settled'], spec: 'D1, D2', description: 'It is shut.' });
+    expect(closed).toMatchObject({
+      tags: ['settled'],
+      spec: ['D1', 'D2', 'https://example.com/doors'],
+      description: 'It is shut.',
+    });
     expect(opening).toMatchObject({ invokes: ['turnHandle'], entry: ['count'], exit: ['greet'] });
     expect(open).toMatchObject({ type: 'parallel', initial: null });
     expect(broken).toMatchObject({ type: 'final' });
@@ -115,6 +119,8 @@ describe('the drawings', () => {
     expect(svg).not.toMatch(/<!--|version \d|[ \t]$/m);
     for (const name of ['turnHandle failed', 'after 2000 ms', 'any state', 'It is shut.'])
       expect(svg).toContain(name);
+    expect(svg).toContain('xlink:href="https://example.com/doors"');
+    expect(svg).not.toContain('>D1, D2, https');
     expect(await toSvg(toDot(toChart(doorMachine, 'door')))).toBe(svg);
   });
 
@@ -159,7 +165,8 @@ describe('the files', () => {
     const { files, problems } = await drawAll(
       [
         { ...entry, file: 'dist/nowhere.js', name: 'nowhere' },
-        { ...entry, export: 'other', name: 'other' },
+        { ...entry, export: 'other', name: 'other', make: () => doorMachine },
+        { ...entry, name: 'made', make: () => ({}) },
         entry,
       ],
       root,
@@ -168,6 +175,7 @@ describe('the files', () => {
     expect(problems).toEqual([
       'nowhere: dist/nowhere.js does not exist; npm run build makes it',
       'other: test/fixtures/doorMachine.mjs exports no machine called other',
+      'made: test/fixtures/doorMachine.mjs exports no machine called doorMachine',
     ]);
   });
 });
