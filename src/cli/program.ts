@@ -36,9 +36,14 @@ export async function runCli(args: readonly string[], io: CliIo): Promise<number
   const [own, inline] = splitAtDashes(args);
   let code: number = EXIT.ok;
   const program = createProgram(io, async (flags, run) => {
-    const { readSource } = await import('./source.js');
-    const source = await readSource(flags, inline, io.env);
-    code = await run({ io, source, json: flags.json === true });
+    // Loaded only now: --help and --version need none of it.
+    const [{ readSource }, { tellSource }] = await Promise.all([
+      import('./source.js'),
+      import('./session.js'),
+    ]);
+    const context = { io, source: await readSource(flags, inline, io.env), json: flags.json === true };
+    tellSource(context);
+    code = await run(context);
   });
   try {
     await program.parseAsync([...own], { from: 'user' });

@@ -45,7 +45,6 @@ export async function withHost(
 ): Promise<number> {
   const { io, source, json } = context;
   const redact = redactor(Object.values(source.options.peers).flatMap(secretsOf));
-  tellSource(context);
   if (io.interrupted.aborted) return EXIT.interrupted;
   const host = await io.createHost(oneShot(source.options));
   try {
@@ -54,11 +53,19 @@ export async function withHost(
     if (started === null) return EXIT.interrupted;
     if (started.refusal !== null)
       io.stderr.write(`peerage: ${oneLine(redact(started.refusal.message), 2_000)}\n`);
-    const session = { host, reports: host.peers(), ...started, redact, theme: themeOf(io.stdout, io.env) };
+    const reports = source.file === null ? host.peers().map(withInlineFix) : host.peers();
+    const session = { host, reports, ...started, redact, theme: themeOf(io.stdout, io.env) };
     return (await unlessInterrupted(io.interrupted, use(session))) ?? EXIT.interrupted;
   } finally {
     await host.stop();
   }
+}
+
+/** An inline peer has no configuration to add a key to. */
+function withInlineFix(report: PeerReport): PeerReport {
+  if (report.reason?.code !== 'not-allowlisted') return report;
+  const fix = 'If you trust this server and know that it is a legacy one, add --allow-legacy (before --).';
+  return { ...report, reason: { ...report.reason, fix } };
 }
 
 async function start(host: Host): Promise<Pick<Session, 'refusal'>> {
@@ -105,7 +112,7 @@ function oneShot(options: HostOptions): HostOptions {
 }
 
 /** The file used, and what was left out of it, are always told; with `--json` stdout is the document alone. */
-function tellSource({ io, source }: CommandContext): void {
+export function tellSource({ io, source }: CommandContext): void {
   const theme = themeOf(io.stderr, io.env);
   if (source.file !== null)
     io.stderr.write(`${theme.paint('dim', `peerage: using ${oneLine(source.file, 4_096)}`)}\n`);

@@ -227,6 +227,13 @@ describe('probe', () => {
     ]);
   });
 
+  it('tells an inline peer the flag, not the key', async () => {
+    const result = await run(['probe', '--', 'node'], { host: { reports: [failedReport('inline')] } });
+    expect(result.stdout).toContain('add --allow-legacy');
+    expect(result.stdout).not.toContain('allowLegacy');
+    expect(result.stderr).toBe('');
+  });
+
   it('ends with 0 where all are callable, also where a listing failed', async () => {
     const reports = [report('archive', { tools: null, listing: 'timeout' })];
     const result = await run(withFile('probe'), { host: { reports } });
