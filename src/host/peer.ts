@@ -197,7 +197,7 @@ export class PeerOwner {
 
   /** Tells the chart; nothing happens before it runs or after it ended. */
   tell(event: PeerEvent): void {
-    this.actor?.send(event);
+    if (this.actor?.getSnapshot().status === 'active') this.actor.send(event);
   }
 
   tellCatalog(event: CatalogEvent): void {

@@ -57,6 +57,14 @@ describe('defaults', () => {
     expect([PACKAGE_NAME, PACKAGE_VERSION]).toEqual([manifest.name, manifest.version]);
   });
 
+  it('are told in docs/configuration.md, with their bounds', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../docs/configuration.md'), 'utf8');
+    const written = (value: number) => value.toLocaleString('en');
+    for (const [key, { byDefault, min, max }] of Object.entries(LIMITS)) {
+      expect(page).toContain(`| \`${key}\` | ${written(byDefault)} | ${written(min)} to ${written(max)} |`);
+    }
+  });
+
   it('makes a peer complete: never allowlisted, never required, never trusted by default', () => {
     expect(resolvedPeer({ command: 'node' })).toEqual({
       name: 'archive',
