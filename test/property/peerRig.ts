@@ -1,5 +1,11 @@
 /** Runs one script of commands on a chart and on the model side by side, and records what the chart did. */
-import { type AnyTransitionDefinition, createActor, fromCallback, type InspectionEvent } from 'xstate';
+import {
+  type AnyTransitionDefinition,
+  createActor,
+  fromCallback,
+  type InspectionEvent,
+  type SnapshotFrom,
+} from 'xstate';
 import type { PeerStateName } from '../../src/host/facade.js';
 import type { catalogMachine } from '../../src/machines/catalogMachine.js';
 import type { createPeerMachine } from '../../src/machines/peerMachine.js';
@@ -18,6 +24,8 @@ import {
 import type { PeerStep } from '../../src/testing/peerRules.js';
 
 export type PeerMachine = ReturnType<typeof createPeerMachine>;
+
+type PeerSnapshot = SnapshotFrom<PeerMachine>;
 
 /** How the next child behaves; without one it is silent. */
 export interface Plan {
@@ -39,6 +47,7 @@ export type Command =
   | { readonly kind: 'plan'; readonly plan: Plan };
 
 export interface Run {
+  readonly options: PeerModelOptions;
   readonly trace: readonly PeerStep[];
   /** Where chart and model part, or null. */
   readonly problem: string | null;
@@ -116,13 +125,13 @@ function continues(type: string): boolean {
 
 /** A chart with parts that are played by a script. */
 export class PeerRig {
-  readonly coverage: Coverage;
-  private readonly machine: PeerMachine;
+  readonly machine: PeerMachine;
+  /** The chart, with each of its transitions recorded: an inspector would cost half as much as the chart itself. */
+  private readonly logic: PeerMachine;
   private world: World = new World({} as PeerModelOptions, 0);
 
   /** @param build gets the source of chance of the chart */
-  constructor(build: (random: () => number) => PeerMachine, coverage: Coverage = new Map()) {
-    this.coverage = coverage;
+  constructor(build: (random: () => number) => PeerMachine) {
     this.machine = build(() => this.world.draw()).provide({
       actors: {
         probe: this.child<ProbeInput>('probe'),
@@ -143,21 +152,36 @@ export class PeerRig {
         },
       },
     });
+    const { machine } = this;
+    const transition: PeerMachine['transition'] = (before, event, scope) => {
+      const after = machine.transition(before, event, scope);
+      this.record(event, before, after);
+      return after;
+    };
+    this.logic = Object.create(machine, { transition: { value: transition } });
   }
 
   /**
    * @param next the next command, given the model as it stands; null ends the script
    * @param seed where the chart's chance begins
+   * @param coverage gets the edges that are taken
    */
-  run(options: PeerModelOptions, seed: number, next: (model: PeerModel) => Command | null): Run {
+  run(
+    options: PeerModelOptions,
+    seed: number,
+    next: (model: PeerModel) => Command | null,
+    coverage?: Coverage,
+  ): Run {
     const world = new World(options, seed);
     this.world = world;
     const model = new PeerModel(options);
     const shadow = new Shadow(model);
-    const actor = createActor(this.machine, {
+    const actor = createActor(this.logic, {
       input: options,
       clock: world.clock,
-      inspect: (event) => this.record(world, event),
+      ...(coverage !== undefined && {
+        inspect: (event: InspectionEvent) => noteEdges(event, coverage, world.state),
+      }),
     });
     actor.subscribe({ error: () => {} });
     actor.start();
@@ -197,13 +221,14 @@ export class PeerRig {
           shadow.advance(to, world, from);
         }
       }
+      if (actor.getSnapshot().status === 'error') world.died = 'the chart died';
       problem = compare(world, shadow, from);
       if (problem !== null) problem = `${describe(command)}: ${problem}`;
     }
     if (problem === null && model.state === 'stopped') problem = this.checkStopped(world, actor);
     world.isOver = true;
     actor.stop();
-    return { trace: world.trace, problem };
+    return { options, trace: world.trace, problem };
   }
 
   /** Nothing is left of a stopped peer, and nothing wakes it. */
@@ -239,36 +264,38 @@ export class PeerRig {
     });
   }
 
-  private record(world: World, inspected: InspectionEvent): void {
-    if (inspected.type !== '@xstate.microstep' || world.isOver) return;
-    const snapshot = inspected.snapshot as ReturnType<PeerMachine['getInitialSnapshot']>;
-    // Children are no charts here; the root is the only one that takes microsteps.
-    const { event, _transitions: transitions } = inspected;
-    if (snapshot.status === 'error') world.died = `the chart died of ${event.type}`;
+  private record(event: { readonly type: string }, before: PeerSnapshot, after: PeerSnapshot): void {
+    const { world } = this;
+    if (world.isOver) return;
     if (isModernEvidence(event.type)) world.isForbidden = true;
     world.lastEvent = event.type;
-    const from = world.state;
-    for (const transition of transitions) {
-      const states = this.coverage.get(transition);
-      if (states === undefined) this.coverage.set(transition, new Set([from]));
-      else states.add(from);
-    }
     // A deadline at which the chart decides to do nothing is no step.
-    if (transitions.length === 0 && event.type.startsWith('xstate.after.')) return;
-    world.state = snapshot.value as PeerStateName;
+    if (after === before && event.type.startsWith('xstate.after.')) return;
+    const from = world.state;
+    world.state = after.value as PeerStateName;
     world.trace.push({
       atMs: world.clock.now(),
       event,
       from,
       to: world.state,
-      context: snapshot.context,
-      tags: snapshot.tags as ReadonlySet<PeerTag>,
+      context: after.context,
+      tags: after.tags as ReadonlySet<PeerTag>,
       released: world.hasReleased,
       stopped: [],
       started: [],
-      running: Object.keys(snapshot.children) as ChildName[],
+      running: Object.keys(after.children) as ChildName[],
     });
     world.hasReleased = false;
+  }
+}
+
+/** The only place where a re-entry can be seen. */
+function noteEdges(inspected: InspectionEvent, coverage: Coverage, from: PeerStateName): void {
+  if (inspected.type !== '@xstate.microstep') return;
+  for (const transition of inspected._transitions) {
+    const states = coverage.get(transition);
+    if (states === undefined) coverage.set(transition, new Set([from]));
+    else states.add(from);
   }
 }
 

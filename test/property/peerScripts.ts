@@ -4,7 +4,7 @@ import type { PeerStateName } from '../../src/host/facade.js';
 import type { PeerEvent } from '../../src/machines/ports.js';
 import type { ReasonCode, UnavailableReason } from '../../src/protocol/reasons.js';
 import type { PeerModel, PeerModelOptions } from '../../src/testing/peerModel.js';
-import { type Command, describe, type PeerRig, type Plan, type Run } from './peerRig.js';
+import { type Command, type Coverage, describe, type PeerRig, type Plan, type Run } from './peerRig.js';
 
 type EventType = PeerEvent['type'];
 
@@ -195,13 +195,14 @@ export const scripts: fc.Arbitrary<Script> = fc.record({
   commands: fc.array(number, { minLength: 1, maxLength: 30, size: 'max' }),
 });
 
-export function runScript(rig: PeerRig, script: Script, mix: Mix): Run {
+export function runScript(rig: PeerRig, script: Script, mix: Mix, coverage?: Coverage): Run {
   let position = 0;
-  return rig.run(optionsFrom(script.options), script.options, (model) => {
+  const next = (model: PeerModel): Command | null => {
     const value = script.commands[position];
     position += 1;
     return value === undefined ? null : commandFrom(value, mix, model);
-  });
+  };
+  return rig.run(optionsFrom(script.options), script.options, next, coverage);
 }
 
 /** A script in words, for the report of a failure. */
