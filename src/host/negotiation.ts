@@ -11,13 +11,33 @@ import type { JsonObject } from '../protocol/jsonRpc.js';
 import { initializeMembers, legacyDialect } from '../protocol/legacy.js';
 import { modernDialect } from '../protocol/modern.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
-import { Connection } from '../transports/connection.js';
+import type { Clock } from '../transports/clock.js';
+import { Connection, type OpenOutcome } from '../transports/connection.js';
+import type { ResolvedOptions } from './config.js';
 import { type ExchangeScope, within } from './exchangeScope.js';
-import { recordEntry } from './negotiationRecord.js';
-import type { PeerOwner } from './peer.js';
+import type { Ledger } from './ledger.js';
+import { type NegotiationRecord, recordEntry } from './negotiationRecord.js';
 
 /** What this client offers to servers. */
 const CLIENT_CAPABILITIES: JsonObject = {};
+
+/** What a negotiation needs of the peer's owner. */
+export interface NegotiatingPeer {
+  readonly name: string;
+  readonly options: { readonly limits: ResolvedOptions; readonly clock: Clock };
+  readonly ledger: Ledger;
+  readonly record: NegotiationRecord;
+  /** Revisions refused with -32022 in this negotiation, in order. */
+  readonly refused: string[];
+  readonly connection: Connection | null;
+  capabilities: JsonObject;
+  negotiationStartedAt: number;
+  elapsedMs(): number;
+  /** Opens a new connection in place of the one in use. */
+  open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome>;
+  /** Whether calls in flight were left on the connection (N14); asked once. */
+  takeDraining(): boolean;
+}
 
 /** Where an exchange stood when it was judged. */
 interface Exchanged {
@@ -27,7 +47,7 @@ interface Exchanged {
 
 /** Sends one probe (N1, N3, N4) and reports its verdict. */
 export async function runProbe(
-  owner: PeerOwner,
+  owner: NegotiatingPeer,
   input: ProbeInput,
   exchange: ExchangeScope<PeerEvent>,
 ): Promise<void> {
@@ -79,7 +99,10 @@ export async function runProbe(
 }
 
 /** Sends `initialize`, if the ledger permits it in the tick of the write (N7 to N11), and reports its verdict. */
-export async function runInitialize(owner: PeerOwner, exchange: ExchangeScope<PeerEvent>): Promise<void> {
+export async function runInitialize(
+  owner: NegotiatingPeer,
+  exchange: ExchangeScope<PeerEvent>,
+): Promise<void> {
   const { limits, clock } = owner.options;
   const deadline = clock.now() + limits.legacyProbeTimeoutMs;
   const revision = limits.legacyRevisions.at(-1) ?? '';
@@ -100,7 +123,7 @@ export async function runInitialize(owner: PeerOwner, exchange: ExchangeScope<Pe
 }
 
 async function initialize(
-  owner: PeerOwner,
+  owner: NegotiatingPeer,
   revision: string,
   deadline: number,
   exchange: ExchangeScope,
@@ -136,7 +159,7 @@ async function settle(pending: {
 
 /** The connection to probe on: the open one, unless it is legacy, spent or to be corrected; else a fresh one. */
 async function connectionForProbe(
-  owner: PeerOwner,
+  owner: NegotiatingPeer,
   input: ProbeInput,
   deadline: number,
   exchange: ExchangeScope,
@@ -153,7 +176,7 @@ async function connectionForProbe(
   return owner.connection ?? { kind: 'cancelled', written: false, detail: 'stopped' };
 }
 
-function probeEvent(owner: PeerOwner, verdict: ProbeVerdict): PeerEvent {
+function probeEvent(owner: NegotiatingPeer, verdict: ProbeVerdict): PeerEvent {
   switch (verdict.type) {
     case 'discover.result':
       return { type: verdict.type, revision: verdict.revision, server: verdict.result.serverInfo ?? null };
@@ -175,7 +198,7 @@ function probeEvent(owner: PeerOwner, verdict: ProbeVerdict): PeerEvent {
 }
 
 /** Why the ledger would not permit `initialize` to an allowlisted peer. */
-function whyNotLegacy(owner: PeerOwner): UnavailableReason | null {
+function whyNotLegacy(owner: NegotiatingPeer): UnavailableReason | null {
   switch (owner.ledger.refusal()) {
     case 'modern-evidence':
       return {
