@@ -29,6 +29,8 @@ export interface MemoryControl {
   sendBytes(bytes: Buffer): void;
   /** Ends the answer stream of a request. On a shared stream it does nothing. */
   end(exchangeId: number, end: StreamEnd): void;
+  /** Tells that a redirect was followed on the way of a request, before anything of its answer is delivered. */
+  redirected(exchangeId: number): void;
   /** A text that came with something that can be no valid answer. */
   overheard(text: string): void;
   fault(fault: TransportFault): void;
@@ -219,6 +221,10 @@ class MemoryTransport implements Transport {
         if (exchange === undefined || this.ended !== undefined) return;
         this.exchanges.delete(exchangeId);
         exchange.onEnd(end);
+      },
+      redirected: (exchangeId) => {
+        const exchange = this.exchanges.get(exchangeId);
+        if (exchange !== undefined) exchange.redirected = true;
       },
       overheard: (text) => {
         if (this.ended === undefined) this.events.overheard(text);

@@ -177,7 +177,7 @@ function sendToGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
  * Whether a group has a member that is no zombie. Where the first process of a container does not reap, a group of
  * zombies never vanishes. Without /proc the answer is yes.
  */
-function hasLivingMember(pid: number): boolean {
+export function hasLivingMember(pid: number): boolean {
   let entries: string[];
   try {
     entries = readdirSync('/proc');

@@ -177,6 +177,8 @@ class StdioTransport implements Transport {
     );
     child.once('exit', () => {
       this.exited = true;
+      // Nothing reaches it any more: what is sent from here on was never written.
+      this.outbox.fail(exitCause(child));
       if (this.finished) return;
       this.stopWaiting();
       this.lastWait = this.clock.setTimeout(() => this.readOn(LAST_READS), DRAIN_MS);
@@ -212,11 +214,11 @@ class StdioTransport implements Transport {
     const tail = this.stderr.tail();
     const cause = tail === '' ? reason : { ...reason, stderr: tail };
     this.lines.end();
-    this.outbox.fail(cause);
-    this.events.closed(cause);
     // A process that floods its output is not read any more while it is being ended.
     if (cause.kind === 'protocol') this.child?.stdout?.destroy();
     this.ending ??= this.tearDown();
+    this.outbox.fail(cause);
+    this.events.closed(cause);
   }
 
   private async tearDown(): Promise<void> {

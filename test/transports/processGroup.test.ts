@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/transports/clock.js';
-import { taskkillCommand } from '../../src/transports/processGroup.js';
+import { hasLivingMember, taskkillCommand } from '../../src/transports/processGroup.js';
 import { type StdioOptions, stdioTransport } from '../../src/transports/stdio.js';
 import type { TransportFactory } from '../../src/transports/transport.js';
 import { exchange, gone, isRunning, opened, Recorder } from './harness.js';
@@ -278,6 +278,21 @@ describe('a program that ends with children running', () => {
     expect([ended.pids.length, ended.signal]).toEqual([2, signal]);
     await Promise.all(ended.pids.map(gone));
     expect(existsSync(trace)).toBe(true);
+  });
+});
+
+describe.runIf(process.platform === 'linux')('a group', () => {
+  it('of zombies alone counts as gone', async () => {
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1 << 30)'], { detached: true });
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    const pid = child.pid!;
+    expect(hasLivingMember(pid)).toBe(true);
+    process.kill(pid, 'SIGKILL');
+    // Its parent, this process, does not come to reap it before this loop has ended.
+    while (isRunning(pid));
+    expect(process.kill(pid, 0)).toBe(true);
+    expect(hasLivingMember(pid)).toBe(false);
+    await ended;
   });
 });
 

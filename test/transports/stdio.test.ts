@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Clock } from '../../src/transports/clock.js';
 import { type StdioOptions, stdioTransport } from '../../src/transports/stdio.js';
 import type { Transport, TransportFactory } from '../../src/transports/transport.js';
 import { exchange, type Opened, opened, Recorder } from './harness.js';
@@ -277,6 +278,25 @@ describe('the end of the process', () => {
     const late = exchange();
     transport.send('{"a":1}', late);
     expect(late).toMatchObject({ written: false, ends: [{ kind: 'broken', cause: { kind: 'exit' } }] });
+  });
+
+  it('ends what is sent between the exit and the end of a pipe that a child of its own holds', async () => {
+    const timers: (() => void)[] = [];
+    const clock: Clock = { now: () => 0, setTimeout: (fn) => timers.push(fn), clearTimeout: () => {} };
+    const { transport, events } = await start(['leave', 'detached', 'idle'], { clock });
+    await events.nextMessages(1);
+    const { pid } = JSON.parse(events.messages[0]!) as { pid: number };
+    while (timers.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const late = exchange();
+    transport.send('{"a":1}', late);
+    expect(events.causes).toEqual([]);
+    expect(late).toMatchObject({
+      written: false,
+      ends: [{ kind: 'broken', cause: { kind: 'exit', exitCode: 5 } }],
+    });
+    timers[0]!();
+    expect(await events.cause()).toMatchObject({ kind: 'exit', exitCode: 5 });
+    process.kill(pid, 'SIGKILL');
   });
 
   it('is told for an immediate exit, whatever is sent meanwhile', async () => {
