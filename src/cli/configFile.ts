@@ -3,9 +3,10 @@
  * returned has been expanded and checked; an error names file, line, column and path, never a value.
  */
 import { dirname, isAbsolute, resolve } from 'node:path';
-import { type HostOptions, parseHostOptions } from '../host/config.js';
+import type { HostOptions } from '../host/config.js';
 import { isPlainObject } from '../host/configChecks.js';
 import { ConfigurationError, type PathSegment } from '../host/errors.js';
+import { parseHostOptions } from '../host/options.js';
 import { type Document, readDocument } from './document.js';
 import { expandVariables } from './expand.js';
 import { convertForeign, type Fail, ROOT_KEYS, type RootKey } from './foreignShapes.js';

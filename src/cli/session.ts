@@ -1,7 +1,8 @@
 /** One host for the time of one command: started once, stopped whatever happens. */
-import { type HostOptions, parseHostOptions } from '../host/config.js';
+import type { HostOptions } from '../host/config.js';
 import { CollisionError, RequiredPeerError } from '../host/errors.js';
 import type { Host, PeerReport } from '../host/facade.js';
+import { parseHostOptions } from '../host/options.js';
 import { redactor, secretsOf } from '../host/redact.js';
 import { EXIT } from './exit.js';
 import type { CliIo } from './io.js';

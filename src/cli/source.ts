@@ -1,6 +1,7 @@
 /** Which peers a command line means: a configuration file, or one inline peer. */
 import { existsSync } from 'node:fs';
-import { type HostOptions, type PeerConfig, parseHostOptions } from '../host/config.js';
+import type { HostOptions, PeerConfig } from '../host/config.js';
+import { parseHostOptions } from '../host/options.js';
 import { readConfigFile } from './configFile.js';
 import { UsageError } from './exit.js';
 

@@ -1,5 +1,5 @@
 /**
- * The checks behind `config.ts`: one table of limits, a zod schema for each kind of object, and the way from a zod
+ * The checks behind `options.ts`: one table of limits, a zod schema for each kind of object, and the way from a zod
  * issue to a {@link ConfigurationError}. Each leaf schema's message is the text of what is allowed there.
  */
 import { z } from 'zod';

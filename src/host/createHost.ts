@@ -12,12 +12,13 @@ import type { CallOptions, CallOutcome } from '../calls/outcome.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
 import type { Lease } from '../registry/lease.js';
 import { type Clock, systemClock } from '../transports/clock.js';
-import { type HostOptions, parseHostOptions, parsePeer, type ResolvedOptions } from './config.js';
+import type { HostOptions, ResolvedOptions } from './config.js';
 import { PeerageError } from './errors.js';
 import type { Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
 import { bindHostPort, createHostMachine, type HostOutput } from './hostMachine.js';
 import { createRatchet, type Ratchet } from './ledger.js';
 import { explain } from './negotiationRecord.js';
+import { parseHostOptions, parsePeer } from './options.js';
 import type { PeerOwner } from './peer.js';
 import { HostRuntime } from './runtime.js';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type PeerConfig, parseHostOptions, parsePeer, type ResolvedPeer } from '../../src/host/config.js';
+import type { PeerConfig, ResolvedPeer } from '../../src/host/config.js';
+import { parseHostOptions, parsePeer } from '../../src/host/options.js';
 import { type ExecutableResolver, pinOf } from '../../src/host/pin.js';
 
 const inBin: ExecutableResolver = (peer) => ({ ok: true, file: `/bin/${peer.command}` });

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type HostOptions, type PeerConfig, parseHostOptions, parsePeer } from '../../src/host/config.js';
+import type { HostOptions, PeerConfig } from '../../src/host/config.js';
 import { LIMITS } from '../../src/host/configChecks.js';
 import { ConfigurationError, formatPath } from '../../src/host/errors.js';
+import { parseHostOptions, parsePeer } from '../../src/host/options.js';
 import { PACKAGE_NAME, PACKAGE_VERSION } from '../../src/host/version.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../src/protocol/revisions.js';
 
