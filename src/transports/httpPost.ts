@@ -1,4 +1,5 @@
 /** One message on its way over HTTP: the POST, its redirects, and its answer. */
+import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
 import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
@@ -14,7 +15,7 @@ export interface PostContext {
   readonly target: HttpTarget;
   readonly maxMessageBytes: number;
   /** Hands the request to undici; may call the handler at once. */
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void;
+  dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): void;
   /** Whether this error ended the making of a connection. */
   isConnectError(error: unknown): boolean;
   message(text: string, exchange: Exchange): void;
@@ -27,9 +28,18 @@ export interface PostContext {
   over(post: HttpPost): void;
 }
 
+/** One connection of the pool after another; at most one request is on it at a time. */
+export interface Line {
+  socket: Socket | null;
+}
+
+/** What undici is given. It wraps the handler on its way to a line, so the post itself travels with the options. */
+export interface PostOptions extends Dispatcher.DispatchOptions {
+  readonly post: HttpPost;
+}
+
 type Headers = Record<string, string | string[] | undefined>;
 
-const ABANDONED = 'this side gave the request up';
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
 const MAX_DETAIL_LENGTH = 300;
@@ -40,6 +50,8 @@ const MAX_DETAIL_LENGTH = 300;
  */
 export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   readonly exchange: Exchange;
+  /** Where the pool put this request. */
+  line: Line | null = null;
   readonly #context: PostContext;
   readonly #headers: Record<string, string>;
   readonly #body: string;
@@ -49,13 +61,13 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #settled = false;
   /** What follows belongs to one attempt: a redirect or a resend starts anew. */
   #controller: Dispatcher.DispatchController | null = null;
+  /** The line is ours: from the write to the last byte of the answer. */
+  #running = false;
   #reader: AnswerReader | null = null;
   #decoder: BodyDecoder | null = null;
   #following: URL | null = null;
   #status = 0;
   #followedBytes = 0;
-  /** The answer is here to its last byte; its socket may carry another one already. */
-  #received = false;
   /** Set where the body was cut off and the decoder still has bytes to give. */
   #cut: StreamEnd | null = null;
 
@@ -73,18 +85,23 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#decoder = null;
     this.#following = null;
     this.#followedBytes = 0;
-    this.#received = false;
     const path = this.#url.pathname + this.#url.search;
     // The deadlines of a request are the connection's; a second, hidden policy would cut long answers.
-    const options = {
-      path,
-      method: 'POST',
-      headers: this.#headers,
-      body: this.#body,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    };
-    this.#context.dispatch(options as Dispatcher.DispatchOptions, this);
+    const { url } = this.#context.target;
+    this.#context.dispatch(
+      {
+        post: this,
+        origin: url.origin,
+        path,
+        method: 'POST',
+        headers: this.#headers,
+        body: this.#body,
+        // The deadlines of a request are the connection's; a second, hidden policy would cut long answers.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      },
+      this,
+    );
   }
 
   /** Closes the stream; `onEnd` is not called any more. */
@@ -95,15 +112,15 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#settled) {
-      controller.abort(new Error(ABANDONED));
-      return;
-    }
     const { exchange } = this;
     // Asked once: a redirect or a resend continues what was permitted.
-    if (exchange.written) return;
-    if (exchange.mayWrite()) exchange.written = true;
-    else this.#end({ kind: 'withheld' });
+    if (!this.#settled && !exchange.written && !exchange.mayWrite()) this.#end({ kind: 'withheld' });
+    if (this.#settled) {
+      controller.abort(new Error('this side gave the request up'));
+      return;
+    }
+    exchange.written = true;
+    this.#running = true;
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -147,8 +164,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     if (this.#following !== null) {
       this.#followedBytes += chunk.length;
       // Not worth reading to its end for the sake of the connection.
-      if (this.#followedBytes > MAX_ERROR_BODY_BYTES)
-        this.#controller?.abort(new Error('the body of a redirect'));
+      if (this.#followedBytes > MAX_ERROR_BODY_BYTES) this.#hangUp();
     } else if (this.#decoder !== null) {
       this.#decoder.push(chunk);
     } else {
@@ -157,14 +173,15 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 
   onResponseEnd(): void {
+    this.#running = false;
     if (this.#settled) return;
-    this.#received = true;
     if (this.#following !== null) this.#follow(this.#following);
     else if (this.#decoder !== null) this.#decoder.end();
     else this.end();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#running = false;
     if (this.#settled) return;
     if (this.#following !== null) this.#follow(this.#following);
     else if (this.#controller === null) this.#endUnwritten(error);
@@ -278,7 +295,15 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#settled = true;
     this.#context.over(this);
     this.#decoder?.destroy();
-    if (!this.#received) this.#controller?.abort(new Error(ABANDONED));
+    this.#hangUp();
+  }
+
+  /**
+   * Closing the stream is how a request is cancelled. The socket is destroyed from here, since after an abort through
+   * the controller undici 7 makes a new connection, for nothing.
+   */
+  #hangUp(): void {
+    if (this.#running) this.line?.socket?.destroy();
   }
 }
 

@@ -5,11 +5,11 @@
  * limit on connections: an open subscription must not keep a call from its socket.
  */
 import type { Socket } from 'node:net';
-import type { buildConnector, Dispatcher, Pool } from 'undici';
+import type { buildConnector, Client, Dispatcher, Pool } from 'undici';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
 import { ConnectTimeoutError } from './httpErrors.js';
-import { HttpPost, type PostContext } from './httpPost.js';
+import { HttpPost, type Line, type PostContext, type PostOptions } from './httpPost.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
 import type { Exchange, OpenResult, Transport, TransportEvents, TransportFactory } from './transport.js';
 import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
@@ -78,7 +78,10 @@ class StreamableHttpTransport implements Transport {
     const undici = await import('undici');
     if (this.#closing !== null) return notOpened('the transport was closed');
     if (this.#open !== null) return { ok: true };
-    const pool = new undici.Pool(target.url.origin, { connect: this.#connector(undici.buildConnector) });
+    const connect = this.#connector(undici.buildConnector);
+    const pool = new undici.Pool(target.url.origin, {
+      factory: (origin, options) => clientWithLine(undici.Client, origin, options, connect),
+    });
     this.#open = { pool, target, context: this.#postContext(pool, target) };
     return { ok: true };
   }
@@ -156,12 +159,12 @@ class StreamableHttpTransport implements Transport {
   }
 
   /** undici's connector, with this transport's clock, and with every socket in sight: also one that still connects. */
-  #connector(build: typeof buildConnector): buildConnector.connector {
+  #connector(build: typeof buildConnector): Connector {
     const connect = build({
       timeout: 0,
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
-    }) as unknown as (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
+    }) as Connector;
     return (options, callback) => {
       const socket = connect(options, (...result) => {
         this.#clock.clearTimeout(timer);
@@ -175,6 +178,7 @@ class StreamableHttpTransport implements Transport {
       );
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
+      return socket;
     };
   }
 
@@ -212,6 +216,31 @@ class StreamableHttpTransport implements Transport {
       );
     });
   }
+}
+
+/** undici's own returns the socket, which its types do not say. */
+type Connector = (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
+
+/** A client of the pool that tells each post which line it is on. */
+function clientWithLine(
+  UndiciClient: typeof Client,
+  origin: URL,
+  options: object,
+  connect: Connector,
+): Client {
+  const line: Line = { socket: null };
+  const client = new UndiciClient(origin, {
+    ...options,
+    connect: (connection, callback) => {
+      line.socket = connect(connection, callback);
+    },
+  });
+  const dispatch = client.dispatch.bind(client);
+  client.dispatch = (request, handler) => {
+    if ('post' in request) (request as PostOptions).post.line = line;
+    return dispatch(request, handler);
+  };
+  return client;
 }
 
 function notOpened(detail: string): OpenResult {

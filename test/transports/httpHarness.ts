@@ -1,0 +1,204 @@
+/** Real HTTP servers on the loopback address, and a client whose every word is recorded. */
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import net, { type AddressInfo, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+import type { CloseCause } from '../../src/protocol/exchange.js';
+import { type HttpOptions, streamableHttpTransport } from '../../src/transports/streamableHttp.js';
+import type { Exchange, StreamEnd, Transport, TransportFault } from '../../src/transports/transport.js';
+
+export interface SeenRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+export interface TestServer {
+  readonly origin: string;
+  readonly port: number;
+  /** Requests that were read to their end. */
+  readonly requests: SeenRequest[];
+  /** Connections accepted so far. */
+  connections(): number;
+  /** Resolves when no connection is open. */
+  quiet(): Promise<void>;
+  destroySockets(): void;
+  close(): Promise<void>;
+}
+
+export type Answer = (request: SeenRequest, response: ServerResponse, raw: IncomingMessage) => void;
+
+interface Watched {
+  readonly sockets: Set<Socket>;
+  count: number;
+  waiting: (() => void)[];
+}
+
+function watch(server: net.Server): Watched {
+  const watched: Watched = { sockets: new Set(), count: 0, waiting: [] };
+  server.on('connection', (socket) => {
+    watched.count += 1;
+    watched.sockets.add(socket);
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      watched.sockets.delete(socket);
+      if (watched.sockets.size === 0) for (const resolve of watched.waiting.splice(0)) resolve();
+    });
+  });
+  return watched;
+}
+
+async function listening(server: net.Server, host: string): Promise<Omit<TestServer, 'requests'>> {
+  const watched = watch(server);
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, host, resolve));
+  const { port } = server.address() as AddressInfo;
+  const destroySockets = () => {
+    for (const socket of watched.sockets) socket.destroy();
+  };
+  const close = async () => {
+    destroySockets();
+    if (server.listening) await new Promise((resolve) => server.close(resolve));
+  };
+  onTestFinished(close);
+  return {
+    origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    port,
+    connections: () => watched.count,
+    quiet: () =>
+      watched.sockets.size === 0
+        ? Promise.resolve()
+        : new Promise((resolve) => watched.waiting.push(resolve)),
+    destroySockets,
+    close,
+  };
+}
+
+export async function serve(answer: Answer, host = '127.0.0.1'): Promise<TestServer> {
+  const requests: SeenRequest[] = [];
+  const server = http.createServer((raw, response) => {
+    const chunks: Buffer[] = [];
+    raw.on('data', (chunk: Buffer) => chunks.push(chunk));
+    raw.on('end', () => {
+      const { method = '', url = '', headers } = raw;
+      const request = { method, url, headers, body: Buffer.concat(chunks).toString() };
+      requests.push(request);
+      answer(request, response, raw);
+    });
+  });
+  return { ...(await listening(server, host)), requests };
+}
+
+/** A server that speaks whatever `accept` writes; `received` is every byte of all its connections. */
+export async function serveRaw(
+  accept: (socket: Socket) => void,
+): Promise<TestServer & { received(): string }> {
+  let received = '';
+  const server = net.createServer((socket) => {
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+    });
+    accept(socket);
+  });
+  return { ...(await listening(server, '127.0.0.1')), requests: [], received: () => received };
+}
+
+export interface Sent extends Exchange {
+  readonly messages: string[];
+  readonly ends: StreamEnd[];
+  /** Resolves with the first end. */
+  readonly ended: Promise<StreamEnd>;
+  onMessage?: ((sent: Sent) => void) | undefined;
+  /** Resolves when so many messages have come. */
+  received(count: number): Promise<string[]>;
+}
+
+type Given = Partial<Pick<Sent, 'id' | 'method' | 'headers' | 'mayWrite' | 'onMessage'>>;
+
+export interface TestClient {
+  readonly transport: Transport;
+  readonly overheard: string[];
+  readonly faults: TransportFault[];
+  readonly causes: CloseCause[];
+  post(options?: Given & { text?: string }): Sent;
+}
+
+let lastId = 0;
+
+export async function client(options: HttpOptions): Promise<TestClient> {
+  const overheard: string[] = [];
+  const faults: TransportFault[] = [];
+  const causes: CloseCause[] = [];
+  const transport = streamableHttpTransport(options)({
+    message: (text, exchange) => {
+      if (exchange === null) throw new Error('a message without its exchange');
+      if (causes.length > 0) throw new Error('a message after the end');
+      const sent = exchange as Sent & { notify(): void };
+      sent.messages.push(text);
+      sent.onMessage?.(sent);
+      sent.notify();
+    },
+    overheard: (text) => overheard.push(text),
+    fault: (fault) => faults.push(fault),
+    closed: (cause) => causes.push(cause),
+  });
+  onTestFinished(() => transport.close());
+  const opened = await transport.open();
+  if (!opened.ok) throw new Error(opened.cause.detail);
+  return {
+    transport,
+    overheard,
+    faults,
+    causes,
+    post({ text, ...given } = {}) {
+      const sent = exchange(given);
+      transport.send(text ?? JSON.stringify({ jsonrpc: '2.0', id: sent.id, method: sent.method }), sent);
+      return sent;
+    },
+  };
+}
+
+export function exchange(given: Given = {}): Sent {
+  lastId += 1;
+  const messages: string[] = [];
+  const ends: StreamEnd[] = [];
+  let resolveEnd: (end: StreamEnd) => void;
+  const ended = new Promise<StreamEnd>((resolve) => {
+    resolveEnd = resolve;
+  });
+  let waiting: { count: number; resolve: (messages: string[]) => void }[] = [];
+  return {
+    id: lastId,
+    method: 'test/method',
+    headers: undefined,
+    mayWrite: () => true,
+    ...given,
+    written: false,
+    redirected: false,
+    messages,
+    ends,
+    ended,
+    onEnd(end) {
+      ends.push(end);
+      resolveEnd(end);
+    },
+    received(count) {
+      if (messages.length >= count) return Promise.resolve(messages);
+      return new Promise((resolve) => waiting.push({ count, resolve }));
+    },
+    notify() {
+      for (const waiter of waiting) if (messages.length >= waiter.count) waiter.resolve(messages);
+      waiting = waiting.filter((waiter) => messages.length < waiter.count);
+    },
+  } as Sent & { notify(): void };
+}
+
+export const JSON_ANSWER = '{"jsonrpc":"2.0","id":1,"result":{}}';
+export const JSON_ERROR = '{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no"}}';
+
+export function answerJson(
+  response: ServerResponse,
+  body = JSON_ANSWER,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(body);
+}
