@@ -201,9 +201,9 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
       stopped: {
         description: 'Nothing of any peer is left.',
         type: 'final',
+        output: ({ event }) => (event as unknown as { readonly output: HostOutput }).output,
       },
     },
-    output: ({ event }) =>
-      (event as unknown as { readonly output: { readonly output: HostOutput } }).output.output,
+    output: ({ event }) => (event as unknown as { readonly output: HostOutput }).output,
   });
 }

@@ -185,8 +185,7 @@ describe('isolation', () => {
       { one: modernFake() },
       {
         inspect: (event) => {
-          const { actorRef } = event as unknown as { actorRef: { systemId?: string; _systemId?: string } };
-          const id = actorRef._systemId ?? actorRef.systemId;
+          const { systemId: id } = event.actorRef as { systemId?: string };
           if (id !== undefined) seen.add(id);
           throw new Error('inspector');
         },
