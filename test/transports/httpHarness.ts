@@ -22,6 +22,8 @@ export interface TestServer {
   connections(): number;
   /** Resolves when no connection is open. */
   quiet(): Promise<void>;
+  /** Resolves when there was a connection and none is open. */
+  quietAfterFirst(): Promise<void>;
   destroySockets(): void;
   close(): Promise<void>;
 }
@@ -64,6 +66,10 @@ async function listening(server: net.Server, host: string): Promise<Omit<TestSer
     origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
     connections: () => watched.count,
+    quietAfterFirst: () =>
+      watched.count > 0 && watched.sockets.size === 0
+        ? Promise.resolve()
+        : new Promise((resolve) => watched.waiting.push(resolve)),
     quiet: () =>
       watched.sockets.size === 0
         ? Promise.resolve()
