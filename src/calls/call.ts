@@ -36,6 +36,8 @@ export interface CallPort {
   isCurrent(peer: string, connection: Connection): boolean;
   /** The peer answered a call with -32022 (N14). */
   versionRefused(peer: string): void;
+  /** The peer could not be reached. */
+  unreachable(peer: string, connection: Connection, detail: string): void;
   /** The peer does not know the session any more. */
   sessionLost(peer: string, connection: Connection): void;
 }
@@ -176,6 +178,9 @@ class Call {
       if (route.status === 'stale') return this.stale(route.current);
       const channel = port.channel(entry.peer);
       return this.fail('unavailable', typeof channel === 'string' ? channel : 'The connection was replaced.');
+    }
+    if (outcome.kind === 'unreachable' && outcome.cause.kind === 'connect-failed') {
+      port.unreachable(entry.peer, connection, outcome.cause.detail);
     }
     if (outcome.kind === 'session-lost') port.sessionLost(entry.peer, connection);
     if (

@@ -35,6 +35,8 @@ export interface NegotiatingPeer {
   elapsedMs(): number;
   /** Opens a new connection in place of the one in use. */
   open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome>;
+  /** Tells the chart that the connection is gone: it may have ended while its last answer was being judged. */
+  noticeLoss(): void;
   /** Whether calls in flight were left on the connection (N14); asked once. */
   takeDraining(): boolean;
 }
@@ -96,6 +98,7 @@ export async function runProbe(
     );
   }
   exchange.report(probeEvent(owner, verdict));
+  owner.noticeLoss();
 }
 
 /** Sends `initialize`, if the ledger permits it in the tick of the write (N7 to N11), and reports its verdict. */
@@ -120,6 +123,7 @@ export async function runInitialize(
     owner.connection.select(legacyDialect({ revision: verdict.revision }));
   }
   exchange.report(initializeEvent(verdict));
+  owner.noticeLoss();
 }
 
 async function initialize(

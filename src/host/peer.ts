@@ -285,6 +285,18 @@ export class PeerOwner {
     return isDraining;
   }
 
+  /** Tells the chart that the connection is gone, if it is; in a state that awaits an answer it is no news. */
+  noticeLoss(): void {
+    const cause = this.connection?.closeCause ?? null;
+    if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
+  }
+
+  /** A call did not reach the peer: over HTTP nothing else tells that it is gone. */
+  unreachable(connection: Connection, detail: string): void {
+    if (this.connection !== connection) return;
+    this.tell({ type: 'transport.lost', reason: lost(this.name, { kind: 'reset', detail }) });
+  }
+
   sessionLost(connection: Connection): void {
     if (this.connection !== connection) return;
     this.tell({

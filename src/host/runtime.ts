@@ -340,6 +340,7 @@ export class HostRuntime implements HostPort {
       versionRefused: (peer) => {
         this.owners.get(peer)?.versionRefused();
       },
+      unreachable: (peer, connection, detail) => this.owners.get(peer)?.unreachable(connection, detail),
       sessionLost: (peer, connection: Connection) => this.owners.get(peer)?.sessionLost(connection),
     };
   }

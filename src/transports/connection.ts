@@ -119,6 +119,11 @@ export class Connection {
     return this.closedBecause === null && !this.isClosing;
   }
 
+  /** Why it ended, if it did. */
+  get closeCause(): CloseCause | null {
+    return this.closedBecause;
+  }
+
   /** Whether a probe may be sent on it: never after `initialize`, since dual-era servers refuse it then (N12). */
   get mayBeProbed(): boolean {
     return !this.isInitialized && this.dialect?.era !== 'legacy';

@@ -573,6 +573,44 @@ describe('N14', () => {
   });
 });
 
+describe('a loss that is noticed late', () => {
+  it('an answer and the end in one breath: the peer is not taken for callable', async () => {
+    const fake = modernFake({
+      on: (message, self) => {
+        if (message.method !== 'server/discover') return undefined;
+        const result = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } };
+        self.say({ id: message.id as number, result });
+        self.connections.at(-1)?.close({ kind: 'exit', detail: 'exit 0', exitCode: 0 });
+        return null;
+      },
+    });
+    const host = hostWith({ one: fake });
+    expect((await host.start()).peers).toMatchObject([
+      { state: 'unavailable', era: 'unknown', reason: { code: 'connection-lost' } },
+    ]);
+  });
+
+  it('over HTTP a call that reaches nobody sends the peer to reconnecting', async () => {
+    let isDown = false;
+    const fake = modernFake({
+      perRequestStreams: true,
+      on: (message, self) => {
+        if (!isDown || message.method !== 'tools/call') return undefined;
+        const cause = { kind: 'connect-failed', detail: 'connection refused', terminal: false } as const;
+        self.connections.at(-1)?.end(message.id as number, { kind: 'unreachable', redirected: false, cause });
+        return null;
+      },
+    });
+    const host = hostWith({ one: fake }, { maxAttempts: 3 });
+    await host.start();
+    expect((await host.call('search')).status).toBe('ok');
+    isDown = true;
+    // In memory everything is written at once; over a socket it would not have been, and the peer unavailable.
+    expect(await host.call('search')).toMatchObject({ status: 'lost', delivery: 'unknown' });
+    expect(host.peer('one').state).toBe('reconnecting');
+  });
+});
+
 describe('requests of a server', () => {
   it('are answered in the legacy era: ping, and a refusal of what was not declared', async () => {
     const fake = legacyFake();
