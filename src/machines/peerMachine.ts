@@ -204,7 +204,7 @@ export function createPeerMachine(random: () => number = Math.random) {
               reenter: true,
               actions: ['noteModernEvidence', 'noteCorrection'],
             },
-            { target: 'unavailable', actions: ['noteModernEvidence', 'noteReason'] },
+            { target: 'unavailable', actions: 'noteReason' },
           ],
           'discover.uncorrectable': { target: 'unavailable', actions: ['noteModernEvidence', 'noteReason'] },
           'discover.ambiguous': [

@@ -13,6 +13,11 @@ import type { Era } from '../protocol/revisions.js';
 
 export interface PeerModelOptions extends PeerInput {
   readonly allowLegacy: boolean;
+  /**
+   * The host replaced the guard before `initialize` by one that always agrees. The wire still refuses, which cannot be
+   * seen here; what the chart's structure alone guarantees must hold nevertheless.
+   */
+  readonly isGuardOverridden: boolean;
 }
 
 export type ChildName = 'probe' | 'initialize' | 'catalog';
@@ -119,7 +124,8 @@ export class PeerModel {
 
   /** N7, N8, N9, N12. */
   get mayProbeLegacy(): boolean {
-    return this.options.allowLegacy && !this.forbidden && this.initializeSent === 0;
+    const { allowLegacy, isGuardOverridden } = this.options;
+    return isGuardOverridden || (allowLegacy && !this.forbidden && this.initializeSent === 0);
   }
 
   /** @param drawnMs the wait that the chart chose, if it did: chance is not the model's to predict */

@@ -146,7 +146,7 @@ export const peerRules: readonly PeerRule[] = [
     return step.to === 'unavailable';
   }),
   stepRule('N7, N13: ambiguous or legacy only, and not allowlisted: unavailable', (step, options) => {
-    if (step.from !== 'probing' || options.allowLegacy) return undefined;
+    if (step.from !== 'probing' || options.allowLegacy || options.isGuardOverridden) return undefined;
     if (step.event.type !== 'discover.ambiguous' && step.event.type !== 'discover.legacyOnly')
       return undefined;
     return step.to === 'unavailable' && step.started.length === 0;
@@ -154,7 +154,7 @@ export const peerRules: readonly PeerRule[] = [
   {
     name: 'N7, N13: ambiguous or legacy only, allowlisted, no modern evidence: one legacy probe',
     check(trace, options, applied) {
-      if (!options.allowLegacy) return undefined;
+      if (!options.allowLegacy && !options.isGuardOverridden) return undefined;
       for (const [index, step] of trace.entries()) {
         if (isModernEvidence(step.event.type)) return undefined;
         const { type } = step.event;
@@ -177,7 +177,7 @@ export const peerRules: readonly PeerRule[] = [
     return step.to === 'unavailable' && step.context.reason?.code === 'transport-broke-deadline';
   }),
   stepRule('N8: initialize goes to an allowlisted peer only', (step, options) =>
-    sendsInitialize(step) ? options.allowLegacy : undefined,
+    sendsInitialize(step) && !options.isGuardOverridden ? options.allowLegacy : undefined,
   ),
   negotiationRule('N9: one initialize a negotiation', sendsInitialize, 1, 'initialize'),
   stepRule('N9: initialize follows an ambiguous or legacy-only probe and nothing else', (step) => {
@@ -208,7 +208,8 @@ export const peerRules: readonly PeerRule[] = [
   }),
   {
     name: 'N12: no initialize after modern evidence',
-    check(trace, _options, applied) {
+    check(trace, options, applied) {
+      if (options.isGuardOverridden) return undefined;
       let isForbidden = false;
       for (const [index, step] of trace.entries()) {
         isForbidden ||= isModernEvidence(step.event.type);

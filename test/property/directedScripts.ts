@@ -26,6 +26,7 @@ export const baseOptions: PeerModelOptions = {
   maxAttempts: 2,
   retryUnavailableAfterMs: 60_000,
   allowLegacy: true,
+  isGuardOverridden: false,
 };
 
 const noSignal = { type: 'discover.noSignal', reason, terminal: false, retryAfterMs: null } as const;
@@ -62,6 +63,7 @@ const deadline: Command = { kind: 'deadline', offsetMs: 0 };
 const start = send({ type: 'host.start' });
 const ambiguous = send({ type: 'discover.ambiguous', reason });
 const result = send({ type: 'discover.result', revision: older, server });
+const correctable = send({ type: 'discover.correctable', reason });
 const initialized = send({ type: 'initialize.result', revision: '2025-11-25', server });
 const lost = send({ type: 'transport.lost', reason });
 const plan = (changes: Partial<Plan>): Command => ({
@@ -73,23 +75,29 @@ const plan = (changes: Partial<Plan>): Command => ({
 const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
   ['idle', []],
   ['probing', [start]],
-  ['probing', [start, send({ type: 'discover.correctable', reason })]],
+  ['probing', [start, correctable]],
   ['probing', [start, send({ type: 'discover.unsupportedVersion', revision: older })]],
   ['probing', [plan({ throwsAtStop: true }), start]],
   ['legacyProbe', [start, ambiguous]],
+  ['legacyProbe', [start, correctable, ambiguous]],
+  ['legacyProbe', [start, send({ type: 'discover.unsupportedVersion', revision: older }), ambiguous]],
   ['legacyProbe', [start, plan({ throwsAtStop: true }), ambiguous]],
   ['legacyProbe', [plan({ throwsAtStop: true }), start, ambiguous]],
   ['modern', [start, result]],
   ['modern', [start, send(noSignal), deadline, result]],
+  ['modern', [start, correctable, result]],
   ['modern', [start, plan({ throwsAtStop: true }), result]],
   ['modern', [plan({ answers: [{ type: 'discover.result', revision: older, server }] }), start]],
   ['legacy', [start, ambiguous, initialized]],
+  ['legacy', [start, correctable, ambiguous, initialized]],
+  ['legacy', [start, send({ type: 'discover.unsupportedVersion', revision: older }), ambiguous, initialized]],
   ['legacy', [start, send(noSignal), deadline, ambiguous, initialized]],
   ['legacy', [start, ambiguous, plan({ throwsAtStop: true }), initialized]],
   ['reconnecting', [start, send(noSignal)]],
   ['reconnecting', [start, result, lost]],
+  ['reconnecting', [start, send(noSignal), deadline, send(noSignal)]],
   ['reconnecting', [start, result, send({ type: 'call.unsupportedVersion', reason })]],
-  ['reconnecting', [start, send({ type: 'discover.correctable', reason }), send(noSignal)]],
+  ['reconnecting', [start, correctable, send(noSignal)]],
   ['reconnecting', [plan({ throwsAtStop: true }), start, send(noSignal)]],
   ['unavailable', [start, send({ type: 'discover.unauthorized', reason })]],
   ['unavailable', [start, send(noSignal), deadline, send({ ...noSignal, terminal: true })]],
@@ -100,7 +108,7 @@ const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
     [
       start,
       send({ type: 'discover.unsupportedVersion', revision: older }),
-      send({ type: 'discover.correctable', reason }),
+      correctable,
       send({ type: 'discover.uncorrectable', reason }),
     ],
   ],
@@ -127,7 +135,7 @@ const tail: readonly Command[] = [
   ambiguous,
   deadline,
   send({ type: 'host.retry' }),
-  send({ type: 'discover.correctable', reason }),
+  correctable,
   send({ type: 'host.stop' }),
 ];
 
@@ -135,7 +143,9 @@ const optionSets: readonly PeerModelOptions[] = [
   baseOptions,
   { ...baseOptions, allowLegacy: false },
   { ...baseOptions, maxAttempts: 0 },
-  { ...baseOptions, maxAttempts: 0, retryUnavailableAfterMs: 0 },
+  { ...baseOptions, isGuardOverridden: true },
+  { ...baseOptions, retryUnavailableAfterMs: 0 },
+  { ...baseOptions, maxAttempts: 0, isGuardOverridden: true },
 ];
 
 export interface DirectedScript {

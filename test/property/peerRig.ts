@@ -142,7 +142,7 @@ export class PeerRig {
       guards: {
         mayProbeLegacy: () => {
           const { options, isForbidden, initializeSent } = this.world;
-          return options.allowLegacy && !isForbidden && initializeSent === 0;
+          return options.isGuardOverridden || (options.allowLegacy && !isForbidden && initializeSent === 0);
         },
       },
       actions: {

@@ -180,6 +180,7 @@ export function optionsFrom(value: number): PeerModelOptions {
     maxAttempts,
     retryUnavailableAfterMs: dice.pick([60_000, 0, 5]),
     allowLegacy,
+    isGuardOverridden: dice.below(5) === 1,
   };
 }
 
