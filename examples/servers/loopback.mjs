@@ -5,9 +5,9 @@ import { createServer } from 'node:http';
 const loopbackNames = new Set(['127.0.0.1', 'localhost']);
 
 /**
- * Serves `handle(request, response)` at `/mcp` on 127.0.0.1, on a port that the system chooses, and prints
- * `{"url": …}` as one line on stdout once it listens. The end of stdin ends the process, so that a parent
- * that dies never leaves a server behind.
+ * Serves `handle(request, response)` at `/mcp` on 127.0.0.1, on the port that PORT names or on one that the system
+ * chooses, and prints `{"url": …}` as one line on stdout once it listens. The end of stdin ends the process, so that
+ * a parent that dies never leaves a server behind.
  */
 export function serveOnLoopback(handle) {
   const server = createServer((request, response) => {
@@ -23,7 +23,7 @@ export function serveOnLoopback(handle) {
       else endWith(response, 500, 'internal error');
     });
   });
-  server.listen(0, '127.0.0.1', () => {
+  server.listen(Number(process.env.PORT ?? 0), '127.0.0.1', () => {
     process.stdout.write(`${JSON.stringify({ url: `http://127.0.0.1:${server.address().port}/mcp` })}\n`);
   });
   process.stdin.resume();
