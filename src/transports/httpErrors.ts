@@ -47,7 +47,7 @@ export function describeError(error: unknown): string {
   const sentence = code === undefined ? undefined : SENTENCES.get(code);
   const where = addressOf(error);
   if (sentence !== undefined)
-    return where === '' ? `${sentence} (${code})` : `${sentence} by ${where} (${code})`;
+    return where === '' ? `${sentence} (${code})` : `${where}: ${sentence} (${code})`;
   const said = error.message.trim();
   if (said !== '') return code === undefined || said.includes(code) ? said : `${said} (${code})`;
   if (error.cause !== undefined && error.cause !== error) return describeError(error.cause);
@@ -61,7 +61,8 @@ export function describeError(error: unknown): string {
  */
 export function closeCauseOf(error: unknown, answered: boolean): CloseCause {
   const code = error instanceof Error ? codeOf(error) : undefined;
-  if (code !== undefined && (code.startsWith('HPE_') || code === 'UND_ERR_HEADERS_OVERFLOW')) {
+  const noHttp = error instanceof Error && error.name === 'HTTPParserError';
+  if (noHttp || code === 'UND_ERR_HEADERS_OVERFLOW') {
     return { kind: 'protocol', detail: `the answer is no HTTP that can be read: ${describeError(error)}` };
   }
   if (!answered) return { kind: 'reset', detail: `no answer: ${describeError(error)}` };

@@ -85,14 +85,11 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#decoder = null;
     this.#following = null;
     this.#followedBytes = 0;
-    const path = this.#url.pathname + this.#url.search;
-    // The deadlines of a request are the connection's; a second, hidden policy would cut long answers.
-    const { url } = this.#context.target;
     this.#context.dispatch(
       {
         post: this,
-        origin: url.origin,
-        path,
+        origin: this.#url.origin,
+        path: this.#url.pathname + this.#url.search,
         method: 'POST',
         headers: this.#headers,
         body: this.#body,
@@ -181,10 +178,11 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    const handedOver = this.#running;
     this.#running = false;
     if (this.#settled) return;
     if (this.#following !== null) this.#follow(this.#following);
-    else if (this.#controller === null) this.#endUnwritten(error);
+    else if (!handedOver) this.#endUnwritten(error);
     else this.#endBroken(error);
   }
 
@@ -268,17 +266,20 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   /** The socket was never given this request. Where an idle connection died in our hands, another one is tried. */
   #endUnwritten(error: Error): void {
-    if (!this.#context.isConnectError(error) && this.#resends < MAX_RESENDS && isSocketError(error)) {
+    const redirected = this.#redirected;
+    const detail = this.#show(describeError(error));
+    if (isRefusal(error)) {
+      this.#end({ kind: 'broken', redirected, cause: { kind: 'host', detail } });
+    } else if (!this.#context.isConnectError(error) && this.#resends < MAX_RESENDS) {
       this.#resends += 1;
       this.start();
-      return;
+    } else {
+      this.#end({
+        kind: 'unreachable',
+        redirected,
+        cause: { kind: 'connect-failed', detail, terminal: false },
+      });
     }
-    const cause = {
-      kind: 'connect-failed',
-      detail: this.#show(describeError(error)),
-      terminal: false,
-    } as const;
-    this.#end({ kind: 'unreachable', redirected: this.#redirected, cause });
   }
 
   #show(text: string): string {
@@ -307,10 +308,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 }
 
-/** Told by a socket, not by a check of undici's: those carry other codes and would fail again. */
-function isSocketError(error: Error): boolean {
+/** undici would not take the request (a header that cannot be written, a destroyed pool), and never will. */
+function isRefusal(error: Error): boolean {
   const code: unknown = 'code' in error ? error.code : undefined;
-  return code === 'UND_ERR_SOCKET' || (typeof code === 'string' && !code.startsWith('UND_ERR_'));
+  return typeof code === 'string' && code.startsWith('UND_ERR_') && code !== 'UND_ERR_SOCKET';
 }
 
 function first(value: string | string[] | undefined): string | undefined {

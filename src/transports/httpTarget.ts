@@ -70,7 +70,7 @@ function percentDecoded(text: string): string {
 /** User information, the query, and long parts of the path: some services put the key there. */
 function secretsOfUrl(url: URL): string[] {
   const secrets = [url.username, url.password, url.search.slice(1)];
-  for (const value of url.searchParams.values()) secrets.push(value);
+  secrets.push(...url.search.slice(1).split(/[&=]/), ...url.searchParams.values());
   secrets.push(...url.pathname.split('/').filter((part) => part.length >= LONG_PATH_PART));
   return [...secrets, ...secrets.map(percentDecoded)];
 }
