@@ -115,7 +115,7 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
     case 'malformed':
       return ambiguous(outcome, outcome.detail, context);
     case 'timeout':
-      return ambiguous(outcome, `nothing within ${outcome.timeoutMs} ms`, context);
+      return ambiguous(outcome, `nothing within ${Math.round(outcome.timeoutMs)} ms`, context);
     case 'closed':
       // What this side closed says nothing about the peer.
       if (outcome.cause.kind === 'host')
@@ -309,7 +309,7 @@ export function judgeInitialize(outcome: Outcome, context: InitializeContext): I
         rule: 'N10',
         reason: {
           code: 'legacy-timeout',
-          message: `${context.peer} did not answer initialize within ${outcome.timeoutMs} ms.`,
+          message: `${context.peer} did not answer initialize within ${Math.round(outcome.timeoutMs)} ms.`,
           fix: 'Look at what the server writes to stderr, or raise legacyProbeTimeoutMs.',
         },
       };
