@@ -91,6 +91,7 @@ export class Connection {
   private isClosing = false;
   private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
+  private giveUpOpening: (() => void) | null = null;
 
   constructor(options: ConnectionOptions) {
     this.ids = options.ids;
@@ -147,7 +148,7 @@ export class Connection {
   }
 
   /**
-   * Opens the transport. Resolves within `timeoutMs`, whatever the transport does.
+   * Opens the transport. Resolves within `timeoutMs`, and when the connection ends, whatever the transport does.
    */
   open(timeoutMs: number): Promise<OpenOutcome> {
     return new Promise((resolve) => {
@@ -159,6 +160,7 @@ export class Connection {
         this.clock.clearTimeout(timer);
         resolve(outcome);
       };
+      this.giveUpOpening = () => settle(notOpened('the connection was closed before it was open'));
       this.transport.open().then(settle, (error: unknown) => {
         settle(
           notOpened(
@@ -539,6 +541,7 @@ export class Connection {
   private end(cause: CloseCause): void {
     if (this.closedBecause !== null) return;
     this.closedBecause = cause;
+    this.giveUpOpening?.();
     this.settleAll(cause);
     this.events.closed(cause);
   }

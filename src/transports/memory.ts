@@ -191,14 +191,18 @@ class MemoryTransport implements Transport {
       // Bytes without a line end are told before the connection counts as ended.
       this.lines?.end();
       this.ended = cause;
+      let gone: (what: void | Promise<void>) => void = () => undefined;
+      // Made first: whoever hears that the connection ended may close it at once, and waits for the far side as well.
+      this.ending = new Promise((resolve) => {
+        gone = resolve;
+      });
       const open = [...this.exchanges.values(), ...this.waiting.map(({ exchange }) => exchange)];
       this.waiting = [];
       this.exchanges.clear();
       for (const exchange of open) exchange.onEnd({ kind: 'broken', redirected: false, cause });
       this.events.closed(cause);
-      this.ending = Promise.resolve(this.peer.closed?.());
+      gone(this.peer.closed?.());
     }
-    // Undefined only if `closed` closes again.
     return this.ending ?? Promise.resolve();
   }
 
