@@ -7,7 +7,8 @@ import { MESSAGE_CHECKS } from './invariantsMessages.js';
 import { HOST_CHECKS } from './invariantsNegotiation.js';
 import type { Check, Violation } from './wireCheck.js';
 import type { OracleConfig } from './wireJudge.js';
-import { eraOf, modernRevisionOf, Oracle } from './wireOracle.js';
+import { Oracle } from './wireOracle.js';
+import { eraOf, modernRevisionOf } from './wireState.js';
 import type { WireEvent } from './wireTrace.js';
 
 export type { Check, Violation } from './wireCheck.js';

@@ -1,7 +1,8 @@
 /** The checks of what is written once an era is selected, and of every message: N2, N9 to N11 and N14 to N20. */
 import type { Check } from './wireCheck.js';
-import { type ConnectionState, eraOf, modernRevisionOf, revisionOf, type Sight } from './wireOracle.js';
-import { isRecord, keysWritten } from './wireReading.js';
+import type { Sight } from './wireOracle.js';
+import { isRecord, keysWritten, revisionOf } from './wireReading.js';
+import { type ConnectionState, eraOf, modernRevisionOf } from './wireState.js';
 
 const when = (isWrong: boolean, message: string): string | null => (isWrong ? message : null);
 

@@ -1,8 +1,10 @@
 /** The checks of what opens a negotiation and leads through it: N1, N3 to N9, N12 to N14 and N21. */
 import type { Check } from './wireCheck.js';
 import type { Judgement } from './wireJudge.js';
-import { type ConnectionState, eraOf, type Probe, revisionOf, } from './wireState.js';
-import { keysWritten } from './wireReading.js';
+import type { Sight } from './wireOracle.js';
+import { placesOf } from './wirePlaces.js';
+import { keysWritten, revisionOf } from './wireReading.js';
+import { type ConnectionState, eraOf, type Probe } from './wireState.js';
 
 const isProbe = ({ written }: Sight): boolean =>
   written.kind === 'request' && written.method === 'server/discover';
@@ -32,8 +34,8 @@ function initializeCheck(rule: string, name: string, judge: (sight: Sight) => st
 const when = (isWrong: boolean, message: string): string | null => (isWrong ? message : null);
 
 /** Whether the probe, written now, begins a negotiation. */
-function begins({ oracle, connection, written }: Sight): boolean {
-  return oracle.placesOf(connection, revisionOf(written)).some((place) => place.follows === null);
+function begins({ connection, written }: Sight): boolean {
+  return placesOf(connection, revisionOf(written)).some((place) => place.follows === null);
 }
 
 const isEnded = (connection: ConnectionState): boolean =>
@@ -107,7 +109,10 @@ export const HOST_CHECKS: readonly Check[] = [
     const { negotiation, isCommanded, connections } = sight.life;
     if (negotiation === null || negotiation.initializeSent === 0 || isCommanded) return null;
     const asked = connections.findLast((connection) => connection.initialize !== null);
-    return when(asked?.initialize?.revision === null && !asked.provedModern, 'the peer was unavailable and nobody asked');
+    return when(
+      asked?.initialize?.revision === null && !asked.provedModern,
+      'the peer was unavailable and nobody asked',
+    );
   }),
   probeCheck('N12', 'no probe on a connection that saw initialize', ({ connection }) =>
     when(connection.initialize !== null, 'dual-era servers refuse it there'),

@@ -11,6 +11,7 @@ import {
   judgeStray,
   type OracleConfig,
 } from './wireJudge.js';
+import { deadlinesOf, placesOf } from './wirePlaces.js';
 import {
   answerFor,
   initializedRevision,
@@ -19,9 +20,11 @@ import {
   type Json,
   readJson,
   readWritten,
+  revisionOf,
   type Written,
 } from './wireReading.js';
-import type { RecordedPeer, WireEvent } from './wireTrace.js';
+import { type ConnectionState, eraOf, isPending, type Life, type Probe, settleProbe } from './wireState.js';
+import type { WireEvent } from './wireTrace.js';
 
 type Kind<K extends WireEvent['kind']> = Extract<WireEvent, { readonly kind: K }>;
 
@@ -178,8 +181,12 @@ export class Oracle {
 
   private writeProbe(connection: ConnectionState, event: Kind<'out'>, id: number, revision: string): void {
     const { life } = connection;
-    const places = this.placesOf(connection, revision);
-    const [earliestDeadlineMs, latestDeadlineMs] = this.deadlines(connection, event.atMs);
+    const places = placesOf(connection, revision);
+    const [earliestDeadlineMs, latestDeadlineMs] = deadlinesOf(
+      connection,
+      event.atMs,
+      this.config.probeTimeoutMs,
+    );
     if (eraOf(connection) === 'modern') connection.renegotiations += 1;
     if (life.negotiation === null || places.some((place) => place.follows === null)) {
       life.negotiation = { probes: [], initializeSent: 0 };
@@ -199,47 +206,6 @@ export class Oracle {
     connection.probes.push(probe);
     life.isCommanded = false;
     life.openFailed = false;
-  }
-
-  /** Where a probe with this revision, written now, may stand. */
-  placesOf(connection: ConnectionState, revision: string): Place[] {
-    const { negotiation, isCommanded, openFailed } = connection.life;
-    const before = negotiation?.probes.at(-1);
-    const places: Place[] = [];
-    if (before !== undefined && negotiation?.initializeSent === 0) {
-      const isFresh = before.connection !== connection;
-      for (const judgement of before.possible) {
-        const isNext = judgement.kind === 'again' && judgement.revision === revision;
-        const isCorrection = judgement.kind === 'correct' && isFresh && before.revision === revision;
-        if (!isNext && !isCorrection) continue;
-        for (const { refused, isCorrected } of before.places) {
-          places.push(
-            isNext
-              ? { follows: 'N3', refused: [...refused, before.revision], isCorrected }
-              : { follows: 'N4', refused, isCorrected: true },
-          );
-        }
-      }
-      const isCertain = before.isSettled && before.possible.length === 1 && !isCommanded && !openFailed;
-      if (places.length > 0 && (!isFresh || isCertain)) return places;
-    }
-    return [...places, { follows: null, refused: [], isCorrected: false }];
-  }
-
-  private deadlines(connection: ConnectionState, atMs: number): readonly [number, number] {
-    const { probeTimeoutMs } = this.config;
-    if (connection.probes.length > 0) {
-      return [connection.lastHeardAtMs + probeTimeoutMs, atMs + probeTimeoutMs];
-    }
-    const all = connection.life.connections;
-    const before = all[all.indexOf(connection) - 1];
-    let begun = connection.openedAtMs;
-    // The negotiation may have begun by waiting for the end of the connection before this one.
-    if (before !== undefined && !((before.releasedAtMs ?? begun) < begun)) {
-      begun = before.closeAskedAtMs ?? begun;
-      if (before.refusedCalls.length > 0) begun -= probeTimeoutMs;
-    }
-    return [begun + probeTimeoutMs, Math.max(connection.openedAtMs + probeTimeoutMs, atMs + 1)];
   }
 
   private hear(connection: ConnectionState, event: Kind<'in'>, value: Json | undefined): void {
@@ -323,25 +289,4 @@ export class Oracle {
     if (eraOf(connection) === 'legacy' && connection.initializedSent > 0)
       connection.provedModernWhileLegacy = true;
   }
-}
-
-/** Keeps what an answer, or the lack of one, means; more than one judgement where the probe's place is not certain. */
-function settleProbe(
-  probe: Probe | undefined,
-  atMs: number,
-  judgements: readonly Judgement[],
-  isSure = true,
-): void {
-  if (probe === undefined || probe.isSettled || atMs > probe.latestDeadlineMs) return;
-  for (const judgement of judgements) {
-    const isKnown = probe.possible.some((one) => JSON.stringify(one) === JSON.stringify(judgement));
-    if (!isKnown) probe.possible.push(judgement);
-  }
-  probe.isSettled = isSure && atMs < probe.earliestDeadlineMs;
-}
-
-export function revisionOf(written: Written): string {
-  const meta = written.params['_meta'];
-  const revision = isRecord(meta) ? meta['io.modelcontextprotocol/protocolVersion'] : undefined;
-  return typeof revision === 'string' ? revision : '';
 }

@@ -115,6 +115,13 @@ export function readWritten(text: string): Written {
   return { ...base, kind: has(message, 'result') || has(message, 'error') ? 'response' : 'unreadable' };
 }
 
+/** The revision that a modern request says it is in; '' where it says none. */
+export function revisionOf(written: Written): string {
+  const meta = written.params['_meta'];
+  const revision = isRecord(meta) ? meta['io.modelcontextprotocol/protocolVersion'] : undefined;
+  return typeof revision === 'string' ? revision : '';
+}
+
 /**
  * The keys of the object at `path` in a JSON text as they are written, repetitions included; null where there is no
  * object. A parser would hide a key that is written twice.

@@ -99,3 +99,18 @@ export function isPending(connection: ConnectionState): boolean {
   if (connection.initialize !== null) return connection.initialize.revision === null;
   return last === undefined || modernRevisionOf(last) === null;
 }
+
+/** Keeps what an answer, or the lack of one, means; more than one judgement where the probe's place is not certain. */
+export function settleProbe(
+  probe: Probe | undefined,
+  atMs: number,
+  judgements: readonly Judgement[],
+  isSure = true,
+): void {
+  if (probe === undefined || probe.isSettled || atMs > probe.latestDeadlineMs) return;
+  for (const judgement of judgements) {
+    const isKnown = probe.possible.some((one) => JSON.stringify(one) === JSON.stringify(judgement));
+    if (!isKnown) probe.possible.push(judgement);
+  }
+  probe.isSettled = isSure && atMs < probe.earliestDeadlineMs;
+}

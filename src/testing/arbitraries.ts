@@ -1,0 +1,27 @@
+/**
+ * Entry point `peerage/testing/arbitraries`: what a server may write, and far sides made of it.
+ *
+ * Needs the package `fast-check`, which is an optional peer dependency of this one.
+ */
+export {
+  answerIds,
+  brokenDiscoverResults,
+  discoverResults,
+  envelopes,
+  honestDiscoverResults,
+  initializeResults,
+  jsonValues,
+  modernErrors,
+  plainErrors,
+  type Revisions,
+  supportedRevisions,
+  unaskedMessages,
+  versionErrors,
+} from './arbitraryMessages.js';
+export {
+  type FarSideOptions,
+  httpAnswers,
+  lifeScripts,
+  noise,
+  scripts,
+} from './arbitraryScripts.js';
