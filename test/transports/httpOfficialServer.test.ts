@@ -1,5 +1,5 @@
 /** Against the official server package, in both shapes of its answers and in both eras. */
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
@@ -19,8 +19,8 @@ async function official(responseMode: 'json' | 'sse' | 'auto', legacy: 'reject' 
     },
     { responseMode, legacy },
   );
-  const handle = toNodeHandler(handler);
-  const server = createServer((request, response) => void handle(request, response));
+  // Its types differ from Node's only in how they spell an optional member.
+  const server = createServer(toNodeHandler(handler) as unknown as RequestListener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(async () => {
     await handler.close();
