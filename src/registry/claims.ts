@@ -2,32 +2,27 @@
  * Who lists what, who has which name, and what is to be decided anew. Changes are noted first; `decide` then looks only
  * at what they can have touched. Its result is what `merge.ts` defines.
  */
-import type { EntryChanges } from './entryTable.js';
 import type { CatalogEntry, CollisionPolicy, Conflict } from './lease.js';
 import { isPeerName } from './names.js';
-import { insertPeer, PeerRecord } from './peerRecord.js';
+import type { Group, ListedTool } from './peerRecord.js';
+import { insertPeer, markUndecided, markUnreported, PeerRecord } from './peerRecord.js';
 import type { Binding, Bindings } from './placement.js';
 import { conflictOf, decide, entryOf } from './placement.js';
 import type { PreparedCatalog, PreparedTool } from './prepare.js';
 
-/** Everybody who concerns one local name. */
-interface Group {
-  readonly claimants: Set<PeerRecord>;
-  /** In the order in which they were exposed; the first one owns the name. */
-  readonly holders: Set<PeerRecord>;
-  /** Whether the owner has the bare name. */
-  bare: boolean;
-}
-
 /** What came of deciding. */
 export interface Decided {
   /** By canonical name; may name what is the same as before. */
-  readonly changes: EntryChanges;
+  readonly changes: ReadonlyMap<string, CatalogEntry | null>;
   /** Conflicts that have not been told before. */
   readonly news: readonly Conflict[];
   /** Whether any peer's conflicts or quarantined tools are different. */
   readonly reportsChanged: boolean;
 }
+
+/** Nearly every group has one member: an array literal is a fifth of the size that a first `push` allocates. */
+const NONE: never[] = [];
+Object.freeze(NONE);
 
 export class Claims {
   #policy: CollisionPolicy;
@@ -54,7 +49,7 @@ export class Claims {
   bindings(): Bindings {
     const result = new Map<string, Binding>();
     for (const [local, { bare, holders }] of this.#groups) {
-      if (holders.size > 0) result.set(local, { bare, holders: [...holders].map((holder) => holder.name) });
+      if (holders.length > 0) result.set(local, { bare, holders: holders.map((holder) => holder.name) });
     }
     return result;
   }
@@ -98,16 +93,19 @@ export class Claims {
   list(name: string, catalog: PreparedCatalog): void {
     const peer = this.#peers.get(name);
     if (peer === undefined) return;
-    const kept = new Set(catalog.tools.map((tool) => tool.local));
-    for (const local of peer.listed.keys()) if (!kept.has(local)) this.#unclaim(peer, local);
     const before = new Map(peer.listed);
     peer.listed.clear(); // so that it is in the order of the list, whatever was there before
     for (const tool of catalog.tools) {
       const known = before.get(tool.local);
-      if (known !== undefined) peer.listed.set(tool.local, { ...known, tool });
-      else this.#claim(peer, tool);
-      if (known?.tool.digest !== tool.digest || peer.freshness !== 'fresh') peer.undecided.add(tool.local);
+      before.delete(tool.local);
+      const claim = known ?? this.#claim(peer, tool);
+      peer.listed.set(tool.local, claim);
+      if (known === undefined || known.tool.digest !== tool.digest || peer.freshness !== 'fresh') {
+        markUndecided(claim);
+      }
+      claim.tool = tool;
     }
+    for (const claim of before.values()) this.#unclaim(claim);
     peer.catalog = catalog;
     peer.reportsDirty = true;
     peer.freshness = 'fresh';
@@ -125,7 +123,7 @@ export class Claims {
     const peer = this.#peers.get(name);
     if (peer === undefined || peer.freshness === 'stale') return;
     peer.freshness = 'stale';
-    for (const local of peer.listed.keys()) peer.undecided.add(local);
+    for (const claim of peer.listed.values()) markUndecided(claim);
   }
 
   /** The entries of an unavailable peer leave the lease; its names stay reserved. */
@@ -142,17 +140,12 @@ export class Claims {
     if (policy === this.#policy) return;
     this.#policy = policy;
     for (const [local, group] of this.#groups) {
-      let keeps = group.bare;
-      for (const holder of group.holders) {
-        if (!keeps) {
-          group.holders.delete(holder);
-          holder.held.delete(local);
-        }
-        keeps = false;
-      }
+      const released = group.holders.slice(group.bare ? 1 : 0);
+      group.holders = group.holders.slice(0, group.bare ? 1 : 0);
+      for (const holder of released) holder.held.delete(local);
       this.#discardIfEmpty(local, group);
     }
-    for (const peer of this.#order) for (const local of peer.listed.keys()) peer.undecided.add(local);
+    for (const peer of this.#order) for (const claim of peer.listed.values()) markUndecided(claim);
   }
 
   /** Ends, or begins again, the waiting for peers that have not settled. */
@@ -175,48 +168,64 @@ export class Claims {
     return decided;
   }
 
-  #claim(peer: PeerRecord, tool: PreparedTool): void {
-    peer.listed.set(tool.local, { tool, placement: 'waiting', entry: null, conflict: null });
-    this.#groupOf(tool.local).claimants.add(peer);
+  #claim(peer: PeerRecord, tool: PreparedTool): ListedTool {
+    const group = this.#groupOf(tool.local);
+    const claim: ListedTool = {
+      peer,
+      group,
+      tool,
+      placement: 'waiting',
+      entry: null,
+      conflict: null,
+      undecided: false,
+      unreported: false,
+      isListed: true,
+    };
+    if (group.claims.length === 0) group.claims = [claim];
+    else group.claims.push(claim);
+    return claim;
   }
 
-  #unclaim(peer: PeerRecord, local: string): void {
-    const entry = peer.listed.get(local)!.entry;
+  #unclaim(claim: ListedTool): void {
+    const { peer, group, entry, tool } = claim;
     if (entry !== null) this.#changes.set(entry.name, null);
-    peer.listed.delete(local);
-    for (const set of [peer.waiting, peer.undecided, peer.unreported]) set.delete(local);
+    claim.isListed = false;
+    peer.waiting.delete(claim);
     peer.reportsDirty = true;
-    const group = this.#groups.get(local)!;
-    group.claimants.delete(peer);
-    this.#discardIfEmpty(local, group);
+    group.claims.splice(group.claims.indexOf(claim), 1);
+    this.#discardIfEmpty(tool.local, group);
   }
 
   #unlist(peer: PeerRecord): void {
-    for (const local of [...peer.listed.keys()]) this.#unclaim(peer, local);
+    for (const claim of peer.listed.values()) this.#unclaim(claim);
+    peer.listed.clear();
     peer.catalog = null;
     peer.reportsDirty = true;
   }
 
-  /** All who claim the name are decided anew: an owner may have gone, and with it what stood in their way. */
+  /** Who has a name keeps it, under another owner; all others are decided anew: what stood in their way is gone. */
   #release(local: string, peer: PeerRecord): void {
     const group = this.#groups.get(local)!;
-    if (firstOf(group.holders) === peer) group.bare = false;
-    group.holders.delete(peer);
-    for (const claimant of group.claimants) claimant.undecided.add(local);
+    if (group.holders[0] === peer) group.bare = false;
+    group.holders = group.holders.filter((holder) => holder !== peer);
+    for (const claim of group.claims) {
+      if (claim.peer.held.has(local)) markUnreported(claim);
+      else markUndecided(claim);
+    }
     this.#discardIfEmpty(local, group);
   }
 
   #groupOf(local: string): Group {
     let group = this.#groups.get(local);
     if (group === undefined) {
-      group = { claimants: new Set(), holders: new Set(), bare: false };
+      group = { claims: NONE, holders: NONE, bare: false };
       this.#groups.set(local, group);
     }
     return group;
   }
 
   #discardIfEmpty(local: string, group: Group): void {
-    if (group.claimants.size === 0 && group.holders.size === 0) this.#groups.delete(local);
+    if (group.claims.length === 0 && group.holders.length === 0) this.#groups.delete(local);
   }
 
   /**
@@ -228,75 +237,75 @@ export class Claims {
     let blocked = false;
     for (const peer of this.#order) {
       const full = peer.held.size >= this.#maxBindings;
-      if (!blocked || this.#waive || full) for (const local of peer.waiting) peer.undecided.add(local);
-      for (const local of peer.undecided) this.#decide(peer, local, blocked, full);
-      peer.undecided.clear();
+      if (!blocked || this.#waive || full) for (const claim of peer.waiting) markUndecided(claim);
+      for (const claim of peer.undecided) {
+        claim.undecided = false;
+        if (claim.isListed) this.#decide(claim, blocked, full);
+      }
+      peer.undecided = [];
       blocked ||= !peer.settled;
     }
   }
 
-  #decide(peer: PeerRecord, local: string, blocked: boolean, full: boolean): void {
-    const listed = peer.listed.get(local)!;
-    const { tool } = listed;
-    const group = this.#groups.get(local)!;
+  #decide(claim: ListedTool, blocked: boolean, full: boolean): void {
+    const { peer, tool, group } = claim;
     const { placement, binds } = decide({
       policy: this.#policy,
       peer: peer.name,
       mayBeBare: tool.mayBeBare,
-      owner: firstOf(group.holders)?.name ?? null,
+      owner: group.holders[0]?.name ?? null,
       bare: group.bare,
-      holds: group.holders.has(peer),
+      holds: peer.held.has(tool.local),
       blocked,
       waive: this.#waive,
       full,
     });
-    if (binds) this.#bind(peer, local, group, placement === 'bare');
-    if (placement === 'waiting') peer.waiting.add(local);
-    else peer.waiting.delete(local);
-    if (listed.entry !== null) this.#changes.set(listed.entry.name, null);
-    listed.placement = placement;
-    listed.entry =
+    if (binds) this.#bind(claim, placement === 'bare');
+    if (placement === 'waiting') peer.waiting.add(claim);
+    else peer.waiting.delete(claim);
+    if (claim.entry !== null) this.#changes.set(claim.entry.name, null);
+    claim.placement = placement;
+    claim.entry =
       placement === 'bare' || placement === 'prefixed'
         ? entryOf(peer.name, tool, placement, peer.freshness)
         : null;
-    if (listed.entry !== null) this.#changes.set(listed.entry.name, listed.entry);
-    peer.unreported.add(local);
+    if (claim.entry !== null) this.#changes.set(claim.entry.name, claim.entry);
+    markUnreported(claim);
   }
 
-  #bind(peer: PeerRecord, local: string, group: Group, bare: boolean): void {
-    const first = group.holders.size === 0;
-    group.holders.add(peer);
-    peer.held.add(local);
-    if (!first) return;
+  #bind({ peer, tool, group }: ListedTool, bare: boolean): void {
+    peer.held.add(tool.local);
+    if (group.holders.length > 0) {
+      group.holders.push(peer);
+      return;
+    }
+    group.holders = [peer];
     group.bare = bare;
-    for (const claimant of group.claimants) {
-      if (claimant === peer) continue;
+    for (const other of group.claims) {
       // Who sorts before the first holder has a name already, if a claim at all: only its conflict is new.
-      if (claimant.name > peer.name) claimant.undecided.add(local);
-      else claimant.unreported.add(local);
+      if (other.peer.name > peer.name) markUndecided(other);
+      else markUnreported(other);
     }
   }
 
   #reportAll(): void {
     for (const peer of this.#order) {
-      for (const local of peer.unreported) this.#report(peer, local);
-      peer.unreported.clear();
+      for (const claim of peer.unreported) {
+        claim.unreported = false;
+        if (claim.isListed) this.#report(claim);
+      }
+      peer.unreported = [];
       if (peer.refreshReports()) this.#reportsChanged = true;
     }
   }
 
-  #report(peer: PeerRecord, local: string): void {
-    const listed = peer.listed.get(local)!;
-    const owner = firstOf(this.#groups.get(local)!.holders)?.name ?? null;
-    listed.conflict = conflictOf(this.#policy, peer.name, listed.tool, listed.placement, owner);
+  #report(claim: ListedTool): void {
+    const { peer, tool, group } = claim;
+    const owner = group.holders[0]?.name ?? null;
+    claim.conflict = conflictOf(this.#policy, peer.name, tool, claim.placement, owner);
     peer.reportsDirty = true;
-    if (listed.conflict === null || peer.announced.get(local) === listed.conflict.owner) return;
-    peer.announced.set(local, listed.conflict.owner);
-    this.#news.push(listed.conflict);
+    if (claim.conflict === null || peer.announced.get(tool.local) === owner) return;
+    peer.announced.set(tool.local, claim.conflict.owner);
+    this.#news.push(claim.conflict);
   }
-}
-
-function firstOf<T>(items: ReadonlySet<T>): T | undefined {
-  for (const item of items) return item;
-  return undefined;
 }

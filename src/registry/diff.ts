@@ -1,7 +1,6 @@
 /** What is different between a lease and the next. */
 import type { EntryChanges } from './entryTable.js';
 import type { CatalogEntry } from './lease.js';
-import { compareNames } from './names.js';
 
 /** Canonical names, each list in code-unit order. */
 export interface LeaseDiff {
@@ -11,17 +10,23 @@ export interface LeaseDiff {
   readonly changed: readonly string[];
 }
 
-/** `changes`: without those that change nothing, an entry that became stale or fresh again among them. */
 export interface EntryDiff extends LeaseDiff {
+  /** Without what changes nothing; an entry that became stale or fresh again is among them. In code-unit order. */
   readonly changes: EntryChanges;
 }
 
-export function diffEntries(before: ReadonlyMap<string, CatalogEntry>, noted: EntryChanges): EntryDiff {
-  const changes = new Map<string, CatalogEntry | null>();
+export function diffEntries(
+  before: ReadonlyMap<string, CatalogEntry>,
+  noted: ReadonlyMap<string, CatalogEntry | null>,
+): EntryDiff {
+  const names: string[] = [];
+  const entries: (CatalogEntry | null)[] = [];
   const added: string[] = [];
   const removed: string[] = [];
   const changed: string[] = [];
-  for (const [name, after] of noted) {
+  // The default order of strings is code-unit order.
+  for (const name of [...noted.keys()].sort()) {
+    const after = noted.get(name) as CatalogEntry | null;
     const entry = before.get(name);
     if (after === null) {
       if (entry === undefined) continue;
@@ -33,10 +38,16 @@ export function diffEntries(before: ReadonlyMap<string, CatalogEntry>, noted: En
     } else if (entry.freshness === after.freshness) {
       continue;
     }
-    changes.set(name, after);
+    names.push(name);
+    entries.push(after);
   }
-  for (const names of [added, removed, changed]) Object.freeze(names.sort(compareNames));
-  return { changes, added, removed, changed };
+  const changes = { names, entries };
+  return {
+    changes,
+    added: Object.freeze(added),
+    removed: Object.freeze(removed),
+    changed: Object.freeze(changed),
+  };
 }
 
 function sameTool(a: CatalogEntry, b: CatalogEntry): boolean {

@@ -3,40 +3,49 @@
  * version for as long as it likes; a change of a hundred names among a hundred thousand copies a few thousand
  * references instead of all.
  *
- * Two structures over the same entries: shards by a hash of the name, for lookup; and runs in code-unit order, for
- * iteration.
+ * The entries stand in runs, in code-unit order. A version is found in by halving; the newest one, which nearly every
+ * lookup is about, has a hash index besides, which moves on to its successor.
  */
 import type { CatalogEntry } from './lease.js';
-import { compareNames } from './names.js';
 
-const SHARDS = 1_024;
 /** A run is cut when it is longer than twice this, and joined with its neighbour when both fit into one. */
 const RUN_LENGTH = 128;
 
-type Shard = ReadonlyMap<string, CatalogEntry>;
 type Run = readonly CatalogEntry[];
 
-const EMPTY_SHARD: Shard = new Map();
+/** What becomes of each of some names, which are in code-unit order; `null`: it goes. */
+export interface EntryChanges {
+  readonly names: readonly string[];
+  /** One for each name. */
+  readonly entries: readonly (CatalogEntry | null)[];
+}
 
-/** What becomes of each name; `null`: it goes. */
-export type EntryChanges = ReadonlyMap<string, CatalogEntry | null>;
+/** Says what one version holds: the one that `owner` names, and no other. */
+interface Index {
+  owner: EntryTable | null;
+  readonly entries: Map<string, CatalogEntry>;
+}
 
 export class EntryTable implements ReadonlyMap<string, CatalogEntry> {
-  static readonly empty = new EntryTable(new Array<Shard>(SHARDS).fill(EMPTY_SHARD), [], 0);
-
-  readonly #shards: readonly Shard[];
   readonly #runs: readonly Run[];
+  readonly #index: Index;
   readonly size: number;
 
-  private constructor(shards: readonly Shard[], runs: readonly Run[], size: number) {
-    this.#shards = shards;
+  private constructor(runs: readonly Run[], index: Index) {
     this.#runs = runs;
-    this.size = size;
+    this.#index = index;
+    this.size = index.entries.size;
+    index.owner = this;
     Object.freeze(this);
   }
 
+  static empty(): EntryTable {
+    return new EntryTable([], { owner: null, entries: new Map() });
+  }
+
   get(name: string): CatalogEntry | undefined {
-    return this.#shards[shardOf(name)]!.get(name);
+    const index = this.#index;
+    return index.owner === this ? index.entries.get(name) : findInRuns(this.#runs, name);
   }
 
   has(name: string): boolean {
@@ -66,63 +75,64 @@ export class EntryTable implements ReadonlyMap<string, CatalogEntry> {
     return this.entries();
   }
 
-  /** The version with these changes. Each entry stands under its own name. */
+  /** The version with these changes. Each entry stands under its own name. Takes this version's index over. */
   with(changes: EntryChanges): EntryTable {
-    if (changes.size === 0) return this;
-    const shards = this.#changedShards(changes);
-    const runs = mergeRuns(
-      this.#runs,
-      [...changes].sort(([a], [b]) => compareNames(a, b)),
-    );
-    let size = this.size;
-    for (const [name, entry] of changes) size += (entry === null ? 0 : 1) - (this.has(name) ? 1 : 0);
-    return new EntryTable(shards, runs, size);
-  }
-
-  #changedShards(changes: EntryChanges): readonly Shard[] {
-    const shards = [...this.#shards];
-    const copies = new Map<number, Map<string, CatalogEntry>>();
-    for (const [name, entry] of changes) {
-      const index = shardOf(name);
-      let copy = copies.get(index);
-      if (copy === undefined) {
-        copy = new Map(shards[index]);
-        copies.set(index, copy);
-        shards[index] = copy;
-      }
-      if (entry === null) copy.delete(name);
-      else copy.set(name, entry);
+    const { names, entries } = changes;
+    if (names.length === 0) return this;
+    const runs = mergeRuns(this.#runs, changes);
+    const index =
+      this.#index.owner === this ? this.#index : { owner: null, entries: new Map(this.entries()) };
+    index.owner = null;
+    for (let i = 0; i < names.length; i += 1) {
+      const entry = entries[i] as CatalogEntry | null;
+      if (entry === null) index.entries.delete(names[i]!);
+      else index.entries.set(names[i]!, entry);
     }
-    return shards;
+    return new EntryTable(runs, index);
   }
 }
 
-/** FNV-1a over code units. */
-function shardOf(name: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < name.length; i += 1) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
-  return (hash ^ (hash >>> 15)) & (SHARDS - 1);
+function findInRuns(runs: readonly Run[], name: string): CatalogEntry | undefined {
+  const run = runs[lastNotAfter(runs, (item) => item[0]!.name, name)];
+  if (run === undefined) return undefined;
+  const entry = run[lastNotAfter(run, (item) => item.name, name)];
+  return entry?.name === name ? entry : undefined;
 }
 
-/** Runs that no change falls into are kept as they are. `changes`: in code-unit order. */
-function mergeRuns(runs: readonly Run[], changes: readonly [string, CatalogEntry | null][]): readonly Run[] {
+/** Index of the last item whose name is not after `name`, or -1. */
+function lastNotAfter<T>(items: readonly T[], nameOf: (item: T) => string, name: string): number {
+  let low = 0;
+  let high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (nameOf(items[middle]!) <= name) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Runs that no change falls into are kept as they are. */
+function mergeRuns(runs: readonly Run[], changes: EntryChanges): readonly Run[] {
+  const { names } = changes;
   const result: Run[] = [];
   let next = 0;
-  for (let i = 0; i < runs.length || next < changes.length; i += 1) {
+  for (let i = 0; i < runs.length || next < names.length; i += 1) {
     const run = runs[i] ?? [];
     const following = runs[i + 1]?.[0]?.name;
-    let end = next;
-    while (end < changes.length && (following === undefined || changes[end]![0] < following)) end += 1;
-    pushRun(result, end === next ? run : mergeRun(run, changes.slice(next, end)));
-    next = end;
+    const first = next;
+    while (next < names.length && (following === undefined || names[next]! < following)) next += 1;
+    pushRun(result, first === next ? run : mergeRun(run, changes, first, next));
   }
   return result;
 }
 
-function mergeRun(run: Run, changes: readonly [string, CatalogEntry | null][]): Run {
+/** One run with the changes from `first` to before `end`. */
+function mergeRun(run: Run, { names, entries }: EntryChanges, first: number, end: number): Run {
   const result: CatalogEntry[] = [];
   let i = 0;
-  for (const [name, entry] of changes) {
+  for (let next = first; next < end; next += 1) {
+    const name = names[next]!;
+    const entry = entries[next] as CatalogEntry | null;
     while (i < run.length && run[i]!.name < name) result.push(run[i++]!);
     if (i < run.length && run[i]!.name === name) i += 1;
     if (entry !== null) result.push(entry);

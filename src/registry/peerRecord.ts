@@ -5,13 +5,31 @@ import type { Placement } from './placement.js';
 import { rejection } from './placement.js';
 import type { PreparedCatalog, PreparedTool } from './prepare.js';
 
+/** Everybody who concerns one local name. */
+export interface Group {
+  /** Who lists it, in no order. */
+  claims: ListedTool[];
+  /** Who has been exposed under it, in that order; the first one owns the name. */
+  holders: PeerRecord[];
+  /** Whether the owner has the bare name. */
+  bare: boolean;
+}
+
 /** A tool that a peer lists, and what became of it. */
 export interface ListedTool {
-  readonly tool: PreparedTool;
+  readonly peer: PeerRecord;
+  readonly group: Group;
+  tool: PreparedTool;
   placement: Placement;
   /** The entry in the lease, or `null` where it is not exposed. */
   entry: CatalogEntry | null;
   conflict: Conflict | null;
+  /** Whether it is among its peer's `undecided`. */
+  undecided: boolean;
+  /** Whether it is among its peer's `unreported`. */
+  unreported: boolean;
+  /** Whether the peer still lists it. What is undecided or unreported may not be listed any more. */
+  isListed: boolean;
 }
 
 export class PeerRecord {
@@ -23,12 +41,12 @@ export class PeerRecord {
   readonly listed = new Map<string, ListedTool>();
   /** Local names in whose binding this peer is a holder. Outlives `listed`. */
   readonly held = new Set<string>();
-  /** Local names to be decided anew. */
-  readonly undecided = new Set<string>();
-  /** Local names whose conflict is to be computed anew. */
-  readonly unreported = new Set<string>();
-  /** Local names that wait for earlier peers. */
-  readonly waiting = new Set<string>();
+  /** To be decided anew. */
+  undecided: ListedTool[] = [];
+  /** Whose conflict is to be computed anew. */
+  unreported: ListedTool[] = [];
+  /** Those that wait for earlier peers. */
+  readonly waiting = new Set<ListedTool>();
   /** Conflicts that were announced: owner by local name. Each is announced once, also when the peer comes and goes. */
   readonly announced = new Map<string, string>();
   /** By tool. Replaced, never changed: leases hold them. */
@@ -60,6 +78,18 @@ export class PeerRecord {
     }
     return changed;
   }
+}
+
+export function markUndecided(claim: ListedTool): void {
+  if (claim.undecided) return;
+  claim.undecided = true;
+  claim.peer.undecided.push(claim);
+}
+
+export function markUnreported(claim: ListedTool): void {
+  if (claim.unreported) return;
+  claim.unreported = true;
+  claim.peer.unreported.push(claim);
 }
 
 /** Inserts in peer order. */

@@ -49,7 +49,7 @@ export class RegistryStore {
   constructor(options: StoreOptions = {}) {
     this.claims = new Claims(options.policy ?? 'prefix', options.maxBindingsPerPeer ?? MAX_BINDINGS_PER_PEER);
     for (const name of options.peers ?? []) this.claims.addPeer(name);
-    this.#lease = this.#leaseOf(0, EntryTable.empty, this.claims.pending());
+    this.#lease = this.#leaseOf(0, EntryTable.empty(), this.claims.pending());
   }
 
   /** The current lease. Revision 0 is empty. */
@@ -102,7 +102,8 @@ export class RegistryStore {
     const decided = this.claims.decide();
     const pending = this.claims.pending();
     const { changes, added, removed, changed } = diffEntries(before.entries, decided.changes);
-    if (changes.size === 0 && !decided.reportsChanged && sameNames(before.pending, pending)) return null;
+    if (changes.names.length === 0 && !decided.reportsChanged && sameNames(before.pending, pending))
+      return null;
 
     this.#lease = this.#leaseOf(before.revision + 1, before.entries.with(changes), pending);
     const change: LeaseChange = Object.freeze({

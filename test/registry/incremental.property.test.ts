@@ -201,7 +201,7 @@ describe('the store', () => {
           for (const { lease, contents } of leases) expect(contentsOf(lease)).toEqual(contents);
         },
       ),
-      { numRuns: 1_500 },
+      { numRuns: 400 },
     );
   });
 
@@ -229,7 +229,7 @@ describe('the store', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 });
