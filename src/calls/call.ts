@@ -202,7 +202,7 @@ class Call {
       era: channel?.era ?? null,
       revision: channel?.revision ?? null,
       requestId: this.requestId,
-      durationMs: this.elapsedMs(),
+      durationMs: Math.round(this.elapsedMs() * 1_000) / 1_000,
       attempts: this.attempts,
       argumentsBytes: Buffer.byteLength(this.argumentsText),
     };

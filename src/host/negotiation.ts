@@ -33,6 +33,9 @@ export interface NegotiatingPeer {
   capabilities: JsonObject;
   negotiationStartedAt: number;
   elapsedMs(): number;
+  /** Takes the peer's configured secrets out of a text. */
+  redact(text: string): string;
+  withoutSecrets(event: PeerEvent): PeerEvent;
   /** Opens a new connection in place of the one in use. */
   open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome>;
   /** Tells the chart that the connection is gone: it may have ended while its last answer was being judged. */
@@ -86,7 +89,7 @@ export async function runProbe(
   owner.refused.push(input.revision);
   owner.ledger.judged(verdict.type);
   const sent = { method: 'server/discover', id: exchanged.id, revision: input.revision };
-  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict));
+  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
   if (verdict.type === 'discover.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
     owner.connection.select(
@@ -97,7 +100,7 @@ export async function runProbe(
       }),
     );
   }
-  exchange.report(probeEvent(owner, verdict));
+  exchange.report(owner.withoutSecrets(probeEvent(owner, verdict)));
   owner.noticeLoss();
 }
 
@@ -117,12 +120,12 @@ export async function runInitialize(
     sign: owner.ledger.signSeen,
   });
   const sent = { method: 'initialize', id: exchanged.id, revision };
-  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict));
+  owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
   if (verdict.type === 'initialize.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
     owner.connection.select(legacyDialect({ revision: verdict.revision }));
   }
-  exchange.report(initializeEvent(verdict));
+  exchange.report(owner.withoutSecrets(initializeEvent(verdict)));
   owner.noticeLoss();
 }
 

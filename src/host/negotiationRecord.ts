@@ -28,6 +28,7 @@ export function recordEntry(
   sent: { readonly method: string; readonly id: number | null; readonly revision: string },
   outcome: Outcome,
   verdict: ProbeVerdict | InitializeVerdict,
+  redact: (text: string) => string,
 ): RecordEntry {
   return {
     atMs: Math.round(atMs),
@@ -35,7 +36,7 @@ export function recordEntry(
     id: sent.id,
     revision: sent.revision,
     outcome: outcome.kind,
-    detail: describeOutcome(outcome),
+    detail: redact(describeOutcome(outcome)),
     verdict: verdict.type,
     rule: verdict.rule,
   };

@@ -22,6 +22,7 @@ import { Ledger, type Ratchet } from './ledger.js';
 import { emptyCatalog, listTools } from './listing.js';
 import { runInitialize, runProbe } from './negotiation.js';
 import { lastLine, NegotiationRecord } from './negotiationRecord.js';
+import { redactor, secretsOf } from './redact.js';
 
 export type PeerMachine = ReturnType<typeof createPeerMachine>;
 export type PeerActor = ActorRefFrom<PeerMachine>;
@@ -63,6 +64,8 @@ export class PeerOwner {
   /** Revisions refused with -32022 in this negotiation, in order. */
   readonly refused: string[] = [];
   private isDraining = false;
+  /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
+  readonly redact: (text: string) => string;
   private actor: PeerActor | null = null;
   private closing: Promise<void> = Promise.resolve();
   private isDisposed = false;
@@ -76,6 +79,7 @@ export class PeerOwner {
   constructor(options: PeerOwnerOptions) {
     this.options = options;
     this.name = options.config.name;
+    this.redact = redactor(secretsOf(options.config));
     this.ledger = new Ledger({
       allowLegacy: options.config.allowLegacy,
       pin: options.pin,
@@ -195,9 +199,16 @@ export class PeerOwner {
     return this.state === 'unavailable' || this.state === 'reconnecting' ? reason : null;
   }
 
-  /** Tells the chart; nothing happens before it runs or after it ended. */
+  /** Tells the chart; nothing happens before it runs or after it ended. No secret gets into a context. */
   tell(event: PeerEvent): void {
-    if (this.actor?.getSnapshot().status === 'active') this.actor.send(event);
+    if (this.actor?.getSnapshot().status === 'active') this.actor.send(this.withoutSecrets(event));
+  }
+
+  /** The event with the configured secrets taken out of its reason. */
+  withoutSecrets<T extends { readonly type: string }>(event: T): T {
+    if (!('reason' in event)) return event;
+    const reason = event.reason as UnavailableReason;
+    return { ...event, reason: { ...reason, message: this.redact(reason.message) } };
   }
 
   tellCatalog(event: CatalogEvent): void {
@@ -344,9 +355,10 @@ export class PeerOwner {
         digest: listing.catalog.digest,
       });
     } else {
-      this.listing = listing.message;
-      this.options.onListingFailed(listing.message);
-      scope.report({ type: 'list.failed', message: listing.message });
+      const message = this.redact(listing.message);
+      this.listing = message;
+      this.options.onListingFailed(message);
+      scope.report({ type: 'list.failed', message });
     }
   }
 }

@@ -778,6 +778,33 @@ describe('an allowlisted legacy peer', () => {
   });
 });
 
+it('a configured secret that a server repeats is shown nowhere', async () => {
+  const secret = 'hunter2-hunter2';
+  const script =
+    'process.stdin.once("data",()=>{process.stdout.write(JSON.stringify({jsonrpc:"2.0",id:"x",error:{code:-32000,message:process.env.API_TOKEN}})+"\\n");' +
+    'process.stderr.write("bad token "+process.env.API_TOKEN+"\\n");process.exit(1)})';
+  const snapshots: string[] = [];
+  const host = createHost({
+    peers: {
+      one: { command: process.execPath, args: ['-e', script], env: { API_TOKEN: secret }, allowLegacy: true },
+    },
+    maxAttempts: 0,
+    inspect: (event) => {
+      snapshots.push(
+        JSON.stringify(event, (key, value) =>
+          key === 'actorRef' || key === 'sourceRef' ? undefined : value,
+        ),
+      );
+    },
+  });
+  hosts.push(host);
+  const report = await host.start();
+  expect(report.peers[0]?.state).toBe('unavailable');
+  const shown = [JSON.stringify(report), host.peer('one').explain(), ...snapshots].join('\n');
+  expect(shown).toContain('bad token');
+  expect(shown).not.toContain(secret);
+});
+
 describe('hostOf', () => {
   it('refuses an actor that runs no host', async () => {
     const { createActor, createMachine } = await import('xstate');
