@@ -18,6 +18,7 @@ export function packageFile(name: string, file: string): string {
 export interface ServerProcess {
   readonly url: string;
   readonly port: number;
+  readonly pid: number;
   /** SIGKILL. Resolves when it is gone. */
   kill(): Promise<void>;
 }
@@ -60,6 +61,7 @@ function running(child: ChildProcess, url: string): ServerProcess {
   return {
     url,
     port: Number(new URL(url).port),
+    pid: child.pid ?? 0,
     async kill() {
       child.kill('SIGKILL');
       await exited;
