@@ -133,7 +133,17 @@ const legacyLifecycle = 'https://modelcontextprotocol.io/specification/2025-11-2
  * `callable`, `failed`.
  */
 export function createPeerMachine(random: () => number = Math.random) {
-  const machine = peerSetup.createMachine({
+  // The chart is the same for all and is built once: building it costs more than a negotiation.
+  return random === Math.random
+    ? peerMachine
+    : peerMachine.provide({ actions: { planBackoff: planBackoffWith(random) } });
+}
+
+/** The chart as it ships; for diagrams and for hosts that provide their own parts. */
+export const peerMachine = buildPeerMachine();
+
+function buildPeerMachine() {
+  return peerSetup.createMachine({
     id: 'peer',
     description: 'One configured server: which era it speaks is decided by evidence and operator intent.',
     initial: 'idle',
@@ -342,11 +352,7 @@ export function createPeerMachine(random: () => number = Math.random) {
       },
     },
   });
-  return machine.provide({ actions: { planBackoff: planBackoffWith(random) } });
 }
-
-/** The chart as it ships; for diagrams and for hosts that provide their own parts. */
-export const peerMachine = createPeerMachine();
 
 function faultOf(event: { readonly type: string }): string {
   const error = 'error' in event ? event.error : undefined;
