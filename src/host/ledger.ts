@@ -58,15 +58,12 @@ export class Ledger {
   }
 
   /**
-   * A probe is about to be sent. It belongs to the negotiation under way only where the last verdict asked for
-   * another probe (N3, N4); otherwise a new negotiation begins. Returns whether one began.
+   * A probe is about to be sent. It belongs to the negotiation under way, if there is one: after N3 and N4, and after
+   * modern evidence in answer to `initialize` (N12). Returns whether a new negotiation began.
    */
   probing(): boolean {
-    const continues =
-      this.isNegotiating &&
-      (this.verdict === 'discover.unsupportedVersion' || this.verdict === 'discover.correctable');
     this.verdict = null;
-    if (continues) return false;
+    if (this.isNegotiating) return false;
     this.isNegotiating = true;
     this.sent = 0;
     this.sign = null;
@@ -78,7 +75,7 @@ export class Ledger {
     this.verdict = verdict;
   }
 
-  /** An era was selected, or the negotiation failed: nothing of it counts any more. */
+  /** The chart left the states that negotiate: the next probe begins a new negotiation. */
   settled(): void {
     this.isNegotiating = false;
     this.verdict = null;

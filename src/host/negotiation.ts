@@ -86,7 +86,7 @@ export async function runProbe(
     sign: owner.ledger.signSeen,
     peer: owner.name,
   });
-  owner.refused.push(input.revision);
+  if (verdict.type === 'discover.unsupportedVersion') owner.refused.push(input.revision);
   owner.ledger.judged(verdict.type);
   const sent = { method: 'server/discover', id: exchanged.id, revision: input.revision };
   owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
@@ -113,7 +113,8 @@ export async function runInitialize(
   const deadline = clock.now() + limits.legacyProbeTimeoutMs;
   const revision = limits.legacyRevisions.at(-1) ?? '';
   const exchanged = await initialize(owner, revision, deadline, exchange);
-  if (!exchange.isActive) return;
+  // Modern evidence stops this exchange before its outcome is known; what was sent belongs in the record all the same.
+  if (!exchange.isActive && exchanged.id === null) return;
   const verdict = judgeInitialize(exchanged.outcome, {
     legacyRevisions: limits.legacyRevisions,
     peer: owner.name,
@@ -121,6 +122,7 @@ export async function runInitialize(
   });
   const sent = { method: 'initialize', id: exchanged.id, revision };
   owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
+  if (!exchange.isActive) return;
   if (verdict.type === 'initialize.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
     owner.connection.select(legacyDialect({ revision: verdict.revision }));

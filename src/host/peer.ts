@@ -147,8 +147,8 @@ export class PeerOwner {
       this.listing = null;
     } else if (snapshot.hasTag('settled')) {
       this.settledAfterMs = this.elapsedMs();
-      if (snapshot.hasTag('failed')) this.ledger.settled();
     }
+    if (!snapshot.hasTag('negotiating')) this.ledger.settled();
     return true;
   }
 

@@ -763,6 +763,29 @@ describe('an allowlisted legacy peer', () => {
     expect(fake.methods()).toEqual(['server/discover']);
   });
 
+  it('that answers initialize with -32022 is probed again on a fresh connection, in the same negotiation', async () => {
+    let probes = 0;
+    const fake = legacyFake({
+      on: (message) => {
+        if (message.method === 'initialize') return { error: { code: -32022, message: 'no' } };
+        if (message.method !== 'server/discover') return undefined;
+        probes += 1;
+        return probes === 1 ? methodNotFound : { supportedVersions: ['2026-07-28'], capabilities: {} };
+      },
+    });
+    const host = hostWith({ old: fake });
+    const { peers } = await host.start();
+    expect(peers).toMatchObject([
+      { state: 'modern', initializeSent: 1, path: ['idle', 'probing', 'legacyProbe', 'probing', 'modern'] },
+    ]);
+    expect(peers[0]?.record.map((entry) => entry.verdict)).toEqual([
+      'discover.ambiguous',
+      'peer.modernEvidence',
+      'discover.result',
+    ]);
+    expect(fake.connections).toHaveLength(2);
+  });
+
   it('that proves modern while it is legacy is negotiated anew on a fresh connection', async () => {
     const fake = legacyFake();
     const host = hostWith({ old: fake });
