@@ -196,7 +196,7 @@ function reached(cause: UnreachableCause): string {
     case 'connect-failed':
       return 'The server could not be reached';
     case 'http-status':
-      return `Something before the server answered with HTTP ${cause.status ?? 'status unknown'}`;
+      return `The endpoint answered with HTTP ${cause.status ?? 'status unknown'}`;
     case 'redirected':
       return 'The endpoint redirects to a place that is not followed';
     case 'html':
