@@ -36,6 +36,10 @@ export interface CallPort {
   isCurrent(peer: string, connection: Connection): boolean;
   /** The peer answered a call with -32022 (N14). */
   versionRefused(peer: string): void;
+  /** Whether the host is being stopped. */
+  isEnding(): boolean;
+  /** A modern peer left out what it must send, and was understood all the same (N19). */
+  faulted(peer: string, kind: 'absent-result-type'): void;
   /** The peer could not be reached. */
   unreachable(peer: string, connection: Connection, detail: string): void;
   /** The peer does not know the session any more. */
@@ -156,6 +160,8 @@ class Call {
     switch (read.kind) {
       case 'ok':
       case 'tool-error':
+        if (era === 'modern' && read.resultTypeAbsent === true)
+          this.port.faulted(entry.peer, 'absent-result-type');
         return { ...facts, status: read.kind, delivery: 'answered', result: read.result };
       case 'input-required':
         // Nothing was declared, so nothing may be asked for (2026-07-28, basic: multi round-trip requests).
@@ -189,6 +195,13 @@ class Call {
       outcome.error.code === UNSUPPORTED_PROTOCOL_VERSION
     ) {
       port.versionRefused(entry.peer);
+    }
+    if (outcome.kind === 'closed' && outcome.cause.kind === 'host' && port.isEnding()) {
+      const { written } = outcome;
+      return {
+        ...this.facts(),
+        ...interpretOutcome({ kind: 'cancelled', written, detail: 'the host was stopped' }),
+      };
     }
     return { ...this.facts(), ...interpretOutcome(outcome) };
   }

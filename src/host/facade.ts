@@ -53,6 +53,8 @@ export interface PeerReport {
   /** Why the listing failed, where it did. */
   readonly listing: string | null;
   readonly record: readonly RecordEntry[];
+  /** What was wrong on the wire and belongs to no request, by kind, since the peer was added. */
+  readonly faults: Readonly<Record<string, number>>;
   /** States in order, the current one last. */
   readonly path: readonly PeerStateName[];
 }

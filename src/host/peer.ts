@@ -171,6 +171,10 @@ export class PeerOwner {
     return snapshot.hasTag('failed') || snapshot.matches('stopped');
   }
 
+  countFault(kind: string): void {
+    this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1);
+  }
+
   elapsedMs(): number {
     return this.options.clock.now() - this.negotiationStartedAt;
   }
@@ -190,6 +194,7 @@ export class PeerOwner {
       tools: this.tools,
       listing: this.listing,
       record: this.record.entries,
+      faults: Object.fromEntries(this.faults),
       path: [...this.path],
     };
   }
@@ -243,7 +248,7 @@ export class PeerOwner {
           if (method === 'notifications/tools/list_changed') this.tellCatalog({ type: 'catalog.changed' });
         },
         serverRequest: (id, method) => this.answer(connection, id, method),
-        fault: (kind) => this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1),
+        fault: (kind) => this.countFault(kind),
         closed: (cause) => {
           if (this.connection === connection)
             this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });

@@ -340,6 +340,8 @@ export class HostRuntime implements HostPort {
       versionRefused: (peer) => {
         this.owners.get(peer)?.versionRefused();
       },
+      isEnding: () => this.isEnding,
+      faulted: (peer, kind) => this.owners.get(peer)?.countFault(kind),
       unreachable: (peer, connection, detail) => this.owners.get(peer)?.unreachable(connection, detail),
       sessionLost: (peer, connection: Connection) => this.owners.get(peer)?.sessionLost(connection),
     };

@@ -121,6 +121,7 @@ export function report(name: string, changes: Partial<PeerReport> = {}): PeerRep
     tools: 2,
     listing: null,
     record: [],
+    faults: {},
     path: ['idle', 'probing', 'modern'],
     ...changes,
   };

@@ -515,7 +515,7 @@ describe('calls', () => {
     const call = host.call('search');
     while (fake.methods().at(-1) !== 'tools/call') await Promise.resolve();
     await host.stop();
-    expect(await call).toMatchObject({ delivery: 'unknown' });
+    expect(await call).toMatchObject({ status: 'cancelled', delivery: 'unknown' });
     expect(fake.methods().at(-1)).toBe('notifications/cancelled');
     expect(fake.connections[0]?.closed).toBe(true);
     expect(await host.call('search')).toMatchObject({ delivery: 'not-sent' });
@@ -630,7 +630,9 @@ describe('requests of a server', () => {
     await host.start();
     const before = fake.heard.length;
     fake.say({ id: 1, method: 'ping' });
+    fake.say({ id: 'x', result: {} });
     expect(fake.heard).toHaveLength(before);
+    expect(host.peer('one').report().faults).toEqual({ 'server-request': 1, foreign: 1 });
   });
 });
 
