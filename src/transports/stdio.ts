@@ -9,6 +9,7 @@ import { Outbox } from './outbox.js';
 import { ProcessGroup, spawnLeader } from './processGroup.js';
 import { fileKind, resolveCommand } from './resolveCommand.js';
 import { badWorkingDirectory, commandNotUsable, spawnError, spawnFailed } from './spawnFailure.js';
+import { spawnTurn } from './spawnTurn.js';
 import { StderrRing } from './stderrRing.js';
 import {
   DEFAULT_MAX_MESSAGE_BYTES,
@@ -118,6 +119,7 @@ class StdioTransport implements Transport {
   }
 
   private async start(): Promise<OpenResult> {
+    await spawnTurn();
     const started = this.finished ? closedTooEarly : this.spawn();
     if ('kind' in started) return { ok: false, cause: started };
     const failure = await started.spawned;
