@@ -142,13 +142,13 @@ export class PeerOwner {
     if (state === this.path.at(-1)) return false;
     this.path.push(state);
     if (this.path.length > MAX_PATH) this.path.shift();
-    if (snapshot.hasTag('negotiating')) {
+    if (isNegotiating(state)) {
       this.listed = false;
       this.listing = null;
-    } else if (snapshot.hasTag('settled')) {
+    } else {
       this.settledAfterMs = this.elapsedMs();
     }
-    if (!snapshot.hasTag('negotiating')) this.ledger.settled();
+    if (!isNegotiating(state)) this.ledger.settled();
     return true;
   }
 
@@ -190,7 +190,7 @@ export class PeerOwner {
       server: context?.server ?? null,
       reason: snapshot?.status === 'error' ? crashed(snapshot.error) : this.reasonOf(context?.reason ?? null),
       initializeSent: this.ledger.initializeSent,
-      ms: Math.round(snapshot?.hasTag('negotiating') ? this.elapsedMs() : this.settledAfterMs),
+      ms: Math.round(isNegotiating(this.state) ? this.elapsedMs() : this.settledAfterMs),
       tools: this.tools,
       listing: this.listing,
       record: this.record.entries,
@@ -335,7 +335,19 @@ export class PeerOwner {
       });
   }
 
+  /** One walk for the catalog. Whatever it comes to, the start of the host need not wait for it any more. */
   private async fetch(scope: ExchangeScope<CatalogEvent>): Promise<void> {
+    try {
+      await this.list(scope);
+    } catch (error) {
+      this.listed = true;
+      this.listing = 'tools/list: a fault of this host';
+      this.options.onListingFailed(this.listing);
+      throw error;
+    }
+  }
+
+  private async list(scope: ExchangeScope<CatalogEvent>): Promise<void> {
     const { connection } = this;
     if (connection === null) return;
     const { clock, limits } = this.options;
@@ -366,6 +378,11 @@ export class PeerOwner {
       scope.report({ type: 'list.failed', message });
     }
   }
+}
+
+/** Whether an answer is awaited that selects an era. */
+export function isNegotiating(state: PeerStateName): boolean {
+  return state === 'probing' || state === 'legacyProbe';
 }
 
 function lost(peer: string, cause: CloseCause): UnavailableReason {

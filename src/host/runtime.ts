@@ -18,7 +18,7 @@ import type { PeerReport, StartReport } from './facade.js';
 import type { HostEvent, HostOutput, HostPort, SpawnChild } from './hostMachine.js';
 import type { Ratchet } from './ledger.js';
 import { Listeners } from './listeners.js';
-import { type PeerActor, PeerOwner } from './peer.js';
+import { isNegotiating, type PeerActor, PeerOwner } from './peer.js';
 import { pinOf } from './pin.js';
 import { StartQueue } from './startQueue.js';
 import { transportFor } from './transportFor.js';
@@ -269,7 +269,7 @@ export class HostRuntime implements HostPort {
       default:
         break;
     }
-    if (!isNegotiating(owner)) this.queue.done(peer);
+    if (!isNegotiating(owner.state)) this.queue.done(peer);
     this.announce(owner);
   }
 
@@ -358,8 +358,4 @@ export class HostRuntime implements HostPort {
       ? `The peer ${peer} is ${state}.`
       : `The peer ${peer} is ${state}: ${reason.message}`;
   }
-}
-
-function isNegotiating(owner: PeerOwner): boolean {
-  return owner.state === 'idle' || owner.state === 'probing' || owner.state === 'legacyProbe';
 }

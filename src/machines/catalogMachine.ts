@@ -5,6 +5,12 @@
 import { assign, type ErrorActorEvent, fromCallback, setup } from 'xstate';
 import type { CatalogContext, CatalogEvent } from './ports.js';
 
+/**
+ * How long announcements of changes are gathered before the next walk, in milliseconds: a storm of them costs one
+ * walk, and a server that announces a change with every listing cannot keep this side busy.
+ */
+export const COALESCE_MS = 200;
+
 export const catalogMachine = setup({
   types: {
     input: {} as { readonly peer: string },
@@ -17,6 +23,7 @@ export const catalogMachine = setup({
       throw new Error('the actor "fetch" was not provided');
     }),
   },
+  delays: { coalesceDelay: COALESCE_MS },
   guards: {
     /** A walk during which a change was announced may have seen half of it. */
     isTorn: ({ context }) => context.torn,
@@ -52,7 +59,7 @@ export const catalogMachine = setup({
       on: {
         'catalog.changed': { actions: 'noteTorn' },
         'list.done': [
-          { guard: 'isTorn', target: 'fetching', reenter: true, actions: 'noteList' },
+          { guard: 'isTorn', target: 'coalescing', actions: 'noteList' },
           { target: 'fresh', actions: 'noteList' },
         ],
         'list.failed': { target: 'failed', actions: 'noteProblem' },
@@ -61,14 +68,21 @@ export const catalogMachine = setup({
     fresh: {
       description: 'The list is what the server last said.',
       on: {
-        'catalog.changed': { target: 'fetching' },
+        'catalog.changed': { target: 'coalescing' },
+        'catalog.refresh': { target: 'fetching' },
+      },
+    },
+    coalescing: {
+      description: 'The list is known to have changed; announcements that follow closely are gathered.',
+      after: { coalesceDelay: { target: 'fetching' } },
+      on: {
         'catalog.refresh': { target: 'fetching' },
       },
     },
     failed: {
       description: 'The last walk failed; an earlier list, if there is one, is served as stale.',
       on: {
-        'catalog.changed': { target: 'fetching' },
+        'catalog.changed': { target: 'coalescing' },
         'catalog.refresh': { target: 'fetching' },
       },
     },

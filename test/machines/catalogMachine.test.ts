@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { createActor, fromCallback, StateMachine } from 'xstate';
-import { catalogMachine } from '../../src/machines/catalogMachine.js';
+import { COALESCE_MS, catalogMachine } from '../../src/machines/catalogMachine.js';
 import type { CatalogEvent } from '../../src/machines/ports.js';
+import { createSimulatedClock } from '../../src/testing/clock.js';
 
 type Fetch = (answer: (event: CatalogEvent) => void) => (() => void) | undefined;
 
@@ -9,6 +10,7 @@ function driveCatalog(fetch: Fetch = () => undefined) {
   let fetches = 0;
   let running = 0;
   const answers: ((event: CatalogEvent) => void)[] = [];
+  const clock = createSimulatedClock();
   const actor = createActor(
     catalogMachine.provide({
       actors: {
@@ -24,13 +26,14 @@ function driveCatalog(fetch: Fetch = () => undefined) {
         }),
       },
     }),
-    { input: { peer: 'archive' } },
+    { input: { peer: 'archive' }, clock },
   );
   const errors: unknown[] = [];
   actor.subscribe({ error: (error) => errors.push(error) });
   actor.start();
   return {
     actor,
+    clock,
     errors,
     answers,
     get fetches() {
@@ -73,6 +76,8 @@ describe('the catalog of one peer', () => {
     expect(catalog.context.torn).toBe(true);
     expect(catalog.fetches).toBe(1);
     catalog.send(done(3));
+    expect(catalog.state).toBe('coalescing');
+    catalog.clock.advance(COALESCE_MS);
     expect(catalog.state).toBe('fetching');
     expect(catalog.context.torn).toBe(false);
     expect(catalog.fetches).toBe(2);
@@ -84,18 +89,36 @@ describe('the catalog of one peer', () => {
 
   it('does not hear a walk that was given up', () => {
     const catalog = driveCatalog();
-    catalog.send(changed, done(3));
+    catalog.send(changed, done(3), refresh);
     catalog.answers[0]?.(done(99));
     expect(catalog.state).toBe('fetching');
     expect(catalog.context.count).toBe(3);
   });
 
-  it('walks when the server announces a change, and when the host asks', () => {
-    for (const event of [changed, refresh]) {
-      const catalog = driveCatalog();
-      catalog.send(done(3), event);
-      expect(catalog.state).toBe('fetching');
-      expect(catalog.fetches).toBe(2);
+  it('walks at once when the host asks', () => {
+    const catalog = driveCatalog();
+    catalog.send(done(3), refresh);
+    expect(catalog.state).toBe('fetching');
+    expect(catalog.fetches).toBe(2);
+  });
+
+  it('a storm of announcements costs one walk', () => {
+    const catalog = driveCatalog();
+    catalog.send(done(3));
+    for (let i = 0; i < 200; i += 1) catalog.send(changed);
+    expect(catalog.state).toBe('coalescing');
+    expect(catalog.fetches).toBe(1);
+    catalog.clock.advance(COALESCE_MS);
+    expect(catalog.state).toBe('fetching');
+    expect(catalog.fetches).toBe(2);
+  });
+
+  it('a server that announces a change with every listing is asked at most once in a while', () => {
+    const catalog = driveCatalog();
+    for (let i = 1; i <= 10; i += 1) {
+      catalog.send(changed, done(3));
+      expect(catalog.fetches).toBe(i);
+      catalog.clock.advance(COALESCE_MS);
     }
   });
 
@@ -113,6 +136,7 @@ describe('the catalog of one peer', () => {
     expect(catalog.context).toMatchObject({ count: 3, digest: 'digest of 3', problem: 'the cursor repeats' });
     for (const event of [changed, refresh]) {
       catalog.send(event);
+      catalog.clock.advance(COALESCE_MS);
       expect(catalog.state).toBe('fetching');
       catalog.send(failed);
     }
