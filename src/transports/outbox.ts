@@ -1,8 +1,9 @@
 /**
  * Messages on their way into a pipe: in order, whole, bounded, each checked in the tick of its own write.
  *
- * The first message of a tick is written at once, those that follow in the same tick go out together in one write
- * at its end: a host with many calls in flight makes a few system calls instead of one a message.
+ * The first message after something was read is written at once, those that follow go out together in one write at
+ * the end of their tick: a host with many calls in flight makes a few system calls instead of one a message, and one
+ * with a single call in flight pays nothing for it.
  */
 import type { Writable } from 'node:stream';
 import type { CloseCause } from '../protocol/exchange.js';
@@ -31,14 +32,17 @@ export class Outbox {
   private queuedChars = 0;
   /** The pipe takes nothing now: it is not there yet, or it is full. */
   private blocked = true;
-  private wroteInThisTick = false;
+  /** A message was written at once since {@link turn}: the next ones are joined. */
+  private joining = false;
+  private flushIsDue = false;
   private ended: CloseCause | undefined;
   private readonly atTickEnd: () => void;
 
   constructor(maxQueuedChars: number = MAX_QUEUED_CHARS) {
     this.maxQueuedChars = maxQueuedChars;
     this.atTickEnd = () => {
-      this.wroteInThisTick = false;
+      this.flushIsDue = false;
+      this.joining = false;
       this.flush();
     };
   }
@@ -54,12 +58,17 @@ export class Outbox {
     this.flush();
   }
 
+  /** Something came from the process: a message that answers it shall not wait. */
+  turn(): void {
+    this.joining = false;
+  }
+
   send(text: string, exchange: Exchange): void {
     if (this.ended !== undefined) {
       exchange.onEnd({ kind: 'broken', redirected: false, cause: this.ended });
       return;
     }
-    if (this.blocked || this.wroteInThisTick || this.head < this.texts.length) {
+    if (this.blocked || this.joining || this.head < this.texts.length) {
       this.enqueue(text, exchange);
       return;
     }
@@ -69,8 +78,7 @@ export class Outbox {
     }
     exchange.written = true;
     this.write(`${text}\n`);
-    this.wroteInThisTick = true;
-    process.nextTick(this.atTickEnd);
+    this.joining = true;
   }
 
   /** Nothing is written any more. What waits in the queue, and what is sent later, ends as broken. Idempotent. */
@@ -94,6 +102,10 @@ export class Outbox {
     this.queuedChars += text.length;
     this.texts.push(text);
     this.exchanges.push(exchange);
+    // A pipe that is blocked flushes when it drains.
+    if (this.blocked || this.flushIsDue) return;
+    this.flushIsDue = true;
+    process.nextTick(this.atTickEnd);
   }
 
   private flush(): void {

@@ -152,7 +152,7 @@ class StdioTransport implements Transport {
       child.on('error', (error) => resolve(spawnError(error, file)));
     });
     if (child.pid === undefined) {
-      this.dropPipes(child);
+      void this.dropPipes(child);
     } else {
       this.group = new ProcessGroup(child, child.pid, this.clock);
       this.listen(child);
@@ -164,6 +164,7 @@ class StdioTransport implements Transport {
     const { stdin, stdout, stderr } = child;
     stdout?.on('data', (chunk: Buffer) => {
       this.chunksRead += 1;
+      this.outbox.turn();
       this.lines.push(chunk);
     });
     stderr?.on('data', (chunk: Buffer) => this.stderr.push(chunk));
