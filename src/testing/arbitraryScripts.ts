@@ -45,9 +45,25 @@ export function lifeScripts(options: FarSideOptions): fc.Arbitrary<LifeScript> {
       sessionReactions(options),
     )
     .map(([probe, initialize, session]) => [probe, initialize, ...session]);
+  const honest = fc
+    .tuple(
+      reaction('server/discover', legacyRefusals(options)),
+      reaction('initialize', fc.constantFrom(...revisions.legacy).map(honestlyInitialized)),
+      sessionReactions(options),
+    )
+    .map(([probe, initialize, session]) => [probe, initialize, ...session]);
   const modern = fc
     .tuple(
-      reaction('server/discover', said(options, envelopes('result', honestDiscoverResults(revisions)))),
+      reaction(
+        'server/discover',
+        fc.oneof(
+          honestDiscoverResults(revisions).map((result): Step[] => [
+            { say: { jsonrpc: '2.0', id: '$id', result } },
+            { ends: 'complete' },
+          ]),
+          said(options, envelopes('result', honestDiscoverResults(revisions))),
+        ),
+      ),
       sessionReactions(options),
     )
     .map(([probe, session]) => [probe, ...session]);
@@ -55,8 +71,9 @@ export function lifeScripts(options: FarSideOptions): fc.Arbitrary<LifeScript> {
     .record({
       reactions: fc.oneof(
         { weight: 3, arbitrary: anything },
-        { weight: 3, arbitrary: legacy },
-        { weight: 2, arbitrary: modern },
+        { weight: 2, arbitrary: legacy },
+        { weight: 2, arbitrary: honest },
+        { weight: 3, arbitrary: modern },
       ),
       opens: fc.option(openings(options), { freq: 6 }),
       goneAfterMs: fc.constantFrom(0, 0, 0, 0, 5, options.probeTimeoutMs),
@@ -66,6 +83,21 @@ export function lifeScripts(options: FarSideOptions): fc.Arbitrary<LifeScript> {
       goneAfterMs,
       ...(opens === null ? {} : { opens }),
     }));
+}
+
+function honestlyInitialized(protocolVersion: string): Step[] {
+  const serverInfo = { name: 'scripted', version: '1.0.0' };
+  return [
+    {
+      say: {
+        jsonrpc: '2.0',
+        id: '$id',
+        result: { protocolVersion, capabilities: { tools: {} }, serverInfo },
+      },
+    },
+    // Over per-request streams the answer ends with its response.
+    { ends: 'complete' },
+  ];
 }
 
 function openings({ probeTimeoutMs }: FarSideOptions): fc.Arbitrary<Opening> {

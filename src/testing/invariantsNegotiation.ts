@@ -33,9 +33,11 @@ function initializeCheck(rule: string, name: string, judge: (sight: Sight) => st
 
 const when = (isWrong: boolean, message: string): string | null => (isWrong ? message : null);
 
-/** Whether the probe, written now, begins a negotiation. */
+/** Whether the probe, written now, begins a negotiation, or begins anew within one (N12). */
 function begins({ connection, written }: Sight): boolean {
-  return placesOf(connection, revisionOf(written)).some((place) => place.follows === null);
+  return placesOf(connection, revisionOf(written)).some(
+    ({ follows }) => follows === null || follows === 'N12',
+  );
 }
 
 const isEnded = (connection: ConnectionState): boolean =>

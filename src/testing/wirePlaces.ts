@@ -1,29 +1,45 @@
 /** Where a probe stands in its negotiation, and when its deadline passes, as far as the wire tells. */
-import type { ConnectionState, Place } from './wireState.js';
+import type { ConnectionState, Place, Probe } from './wireState.js';
 
 /** Where a probe with this revision, written now, may stand. */
 export function placesOf(connection: ConnectionState, revision: string): Place[] {
-  const { negotiation, isCommanded, openFailed } = connection.life;
+  const { life } = connection;
+  const { negotiation, isCommanded, openFailed } = life;
   const before = negotiation?.probes.at(-1);
+  if (negotiation === null || before === undefined) return [FIRST];
   const places: Place[] = [];
-  if (before !== undefined && negotiation?.initializeSent === 0) {
-    const isFresh = before.connection !== connection;
-    for (const judgement of before.possible) {
-      const isNext = judgement.kind === 'again' && judgement.revision === revision;
-      const isCorrection = judgement.kind === 'correct' && isFresh && before.revision === revision;
-      if (!isNext && !isCorrection) continue;
-      for (const { refused, isCorrected } of before.places) {
-        places.push(
-          isNext
-            ? { follows: 'N3', refused: [...refused, before.revision], isCorrected }
-            : { follows: 'N4', refused, isCorrected: true },
-        );
-      }
-    }
-    const isCertain = before.isSettled && before.possible.length === 1 && !isCommanded && !openFailed;
-    if (places.length > 0 && (!isFresh || isCertain)) return places;
+  const isFresh = before.connection !== connection;
+  const isCertain = before.isSettled && before.possible.length === 1 && !isCommanded && !openFailed;
+  if (negotiation.initializeSent > 0) {
+    const asked = life.connections.findLast((one) => one.initialize !== null);
+    const isProven = asked?.initialize?.revision === null && asked.provedModern;
+    if (isProven) places.push({ ...FIRST, follows: 'N12' });
+    if (isProven && !isCommanded && !openFailed) return places;
+    return [...places, FIRST];
   }
-  return [...places, { follows: null, refused: [], isCorrected: false }];
+  for (const judgement of before.possible) {
+    const isNext = judgement.kind === 'again' && judgement.revision === revision;
+    const isCorrection = judgement.kind === 'correct' && isFresh && before.revision === revision;
+    for (const { refused, isCorrected } of before.places) {
+      if (isNext) places.push({ follows: 'N3', refused: [...refused, before.revision], isCorrected });
+      if (isCorrection) places.push({ follows: 'N4', refused, isCorrected: true });
+    }
+  }
+  if (places.length > 0 && (!isFresh || isCertain)) return places;
+  // After no signal a host may still know what was refused before it.
+  const known =
+    openFailed || before.possible.some((one) => one.kind === 'no-signal') ? refusedBy(before) : [];
+  return [...places, FIRST, ...known];
+}
+
+const FIRST: Place = { follows: null, refused: [], isCorrected: false };
+
+function refusedBy(before: Probe): Place[] {
+  const isRefused = before.possible.some((one) => one.kind === 'again');
+  return before.places.map(({ refused }) => ({
+    ...FIRST,
+    refused: isRefused ? [...refused, before.revision] : refused,
+  }));
 }
 
 /** The earliest and the latest time at which the deadline of a probe that is written at `atMs` may pass. */

@@ -5,8 +5,8 @@ import type { RecordedPeer } from './wireTrace.js';
 
 /** What came before a probe in its negotiation. */
 export interface Place {
-  /** By which rule it follows the probe before it; null: it begins the negotiation. */
-  readonly follows: 'N3' | 'N4' | null;
+  /** By which rule it follows what came before; null: it begins a negotiation. */
+  readonly follows: 'N3' | 'N4' | 'N12' | null;
   /** Revisions refused before, in order. */
   readonly refused: readonly string[];
   /** The request was corrected once (N4). */
