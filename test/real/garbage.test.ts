@@ -33,8 +33,10 @@ let folder = '';
 const hosts: Host[] = [];
 const servers: Server[] = [];
 
-beforeAll(() => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'peerage-garbage-'));
+  // What the first HTTP peer loads is not to be waited for within a deadline.
+  await import('undici');
 });
 afterEach(async () => {
   await Promise.all(hosts.splice(0).map((host) => host.stop()));
@@ -229,11 +231,11 @@ describe('over HTTP', () => {
           ),
         );
       // Only silence has to wait for the end of a deadline.
-      const all = [
+      const both = [
         hostWith({ ...SHORT, peers: peersOf(true) }),
         hostWith({ ...LONG, peers: peersOf(false) }),
       ];
-      const reports = (await Promise.all(all.map((host) => host.start()))).flatMap(({ peers }) => peers);
+      const reports = (await Promise.all(both.map((host) => host.start()))).flatMap(({ peers }) => peers);
       expect(reports).toHaveLength(BODIES.length);
       for (const report of reports) {
         const { title, expected } = BODIES[Number(report.name)] as Body;
@@ -243,11 +245,12 @@ describe('over HTTP', () => {
         expect(report.reason?.code, title).toBe(allowLegacy ? rejected : refused);
         const isAsked = allowLegacy && verdict === 'discover.ambiguous';
         expect(report.initializeSent, title).toBe(isAsked ? 1 : 0);
-        expect(heard.get(`/${report.name}`), title).toEqual(
-          isAsked ? ['server/discover', 'initialize'] : ['server/discover'],
-        );
+        const all = isAsked ? ['server/discover', 'initialize'] : ['server/discover'];
+        const told = heard.get(`/${report.name}`) ?? [];
+        // A deadline may pass before the server, which is in this process, has come to read.
+        expect(told, title).toEqual(expected === SILENT ? all.slice(0, told.length) : all);
       }
-      await Promise.all(all.map((host) => host.stop()));
+      await Promise.all(both.map((host) => host.stop()));
       // Nothing of it holds a socket any more.
       server.close();
       await expect
