@@ -1,25 +1,6 @@
 /** Which configured headers may be sent (RFC 9110, sections 5.1 and 5.5). */
+import { isHeaderName, isHeaderValue, isReservedHeader } from '../protocol/headers.js';
 import { ConfigurationError, type PathSegment } from './errors.js';
-
-const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
-
-/** What the protocol or the connection itself sets: configured, it would contradict the message it rides on. */
-const DERIVED = new Set([
-  'accept',
-  'connection',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'last-event-id',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 /**
  * Checks configured headers and returns them with names in lower case.
@@ -37,21 +18,21 @@ export function checkHeaders(
     };
     const lower = name.toLowerCase();
     // A mistyped name may hold the value ("Authorization: Bearer …"), so it is not shown.
-    if (!NAME.test(name) || lower === '__proto__') {
+    if (!isHeaderName(name) || lower === '__proto__') {
       throw new ConfigurationError({
         segments: at,
         came: 'a key that is no header name',
         allowed: 'header names of letters, digits and "-"',
       });
     }
-    if (DERIVED.has(lower) || lower.startsWith('mcp-')) {
+    if (isReservedHeader(lower)) {
       fail(
         'this name',
         'headers that the protocol does not derive itself (none of mcp-*, content-type, accept, host …)',
       );
     }
     if (seen.has(lower)) fail('this name a second time', 'each header once; letter case makes no difference');
-    if (value !== '' && !VALUE.test(value)) {
+    if (!isHeaderValue(value)) {
       fail(
         'a value with a line break, a control character, a character above U+00FF or outer spaces',
         'a header value on one line',

@@ -291,7 +291,7 @@ export class HostRuntime implements HostPort {
   private tellRegistry(event: RegistryEvent): void {
     this.registry ??=
       (this.actor.system.get(`${this.id}/registry`) as typeof this.registry | undefined) ?? null;
-    this.registry?.send(event);
+    if (this.registry?.getSnapshot().status === 'active') this.registry.send(event);
   }
 
   private systemIdOf(peer: string): string {

@@ -18,5 +18,9 @@ export const INTERNAL_ERROR = -32603;
  * (-32003, -32004, …) are other servers' own errors and mean nothing.
  */
 export function isRecognizedModernCode(code: unknown): code is -32020 | -32021 | -32022 {
-  return code === HEADER_MISMATCH || code === MISSING_REQUIRED_CLIENT_CAPABILITY || code === UNSUPPORTED_PROTOCOL_VERSION;
+  return (
+    code === HEADER_MISMATCH ||
+    code === MISSING_REQUIRED_CLIENT_CAPABILITY ||
+    code === UNSUPPORTED_PROTOCOL_VERSION
+  );
 }

@@ -83,13 +83,20 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
   'content-length',
   'content-type',
   'expect',
+  'host',
   'keep-alive',
   'last-event-id',
+  'proxy-connection',
   'te',
   'trailer',
   'transfer-encoding',
   'upgrade',
 ]);
+
+/** Whether a header, by its name in lower case, is written by the protocol or the transport and by nobody else. */
+export function isReservedHeader(lowerName: string): boolean {
+  return lowerName.startsWith('mcp-') || RESERVED_NAMES.has(lowerName);
+}
 
 /**
  * Why a header may not be configured, or `null`. `mcp-*` belongs to the protocol (N4): a fixed one would contradict

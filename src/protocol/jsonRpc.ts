@@ -82,18 +82,21 @@ export function parseMessage(value: unknown): Incoming {
 function parseCall(value: JsonObject, method: JsonValue, malformed: (what: string) => Incoming): Incoming {
   if (typeof method !== 'string') return malformed('a message whose method is not a string');
   const rawParams = value['params'];
-  if (rawParams !== undefined && !isJsonObject(rawParams)) return malformed('a message whose params are no object');
+  if (rawParams !== undefined && !isJsonObject(rawParams))
+    return malformed('a message whose params are no object');
   const params = rawParams;
   const id = value['id'];
   if (id === undefined) return { kind: 'notification', method, params };
-  if (typeof id !== 'string' && !isIntegerId(id)) return malformed('a request whose id is neither string nor integer');
+  if (typeof id !== 'string' && !isIntegerId(id))
+    return malformed('a request whose id is neither string nor integer');
   return { kind: 'request', id, method, params };
 }
 
 function parseError(error: JsonValue, id: WireId, malformed: (what: string) => Incoming): Incoming {
   if (!isJsonObject(error)) return malformed('an error that is no object');
   const { code, message, data } = error;
-  if (typeof code !== 'number' || !Number.isInteger(code)) return malformed('an error whose code is no integer');
+  if (typeof code !== 'number' || !Number.isInteger(code))
+    return malformed('an error whose code is no integer');
   if (typeof message !== 'string') return malformed('an error whose message is no string');
   return { kind: 'error', id, error: data === undefined ? { code, message } : { code, message, data } };
 }

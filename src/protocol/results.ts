@@ -60,7 +60,9 @@ const initializeResult = z.looseObject({
 });
 
 /** What came of reading: the value, or what is wrong with it in one sentence. */
-export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string };
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string };
 
 /**
  * Reads a `DiscoverResult`. A bad or absent cache hint does not spoil it, a missing `resultType` neither (N19); an
@@ -176,6 +178,8 @@ function withoutNulls(annotations: JsonObject): JsonObject {
 function problemOf(error: z.ZodError): string {
   return error.issues
     .slice(0, 3)
-    .map((issue) => (issue.path.length > 0 ? `${issue.path.map(String).join('.')}: ${issue.message}` : issue.message))
+    .map((issue) =>
+      issue.path.length > 0 ? `${issue.path.map(String).join('.')}: ${issue.message}` : issue.message,
+    )
     .join('; ');
 }

@@ -64,5 +64,8 @@ export function nextProbeRevision(
 }
 
 function mutual(ours: readonly string[], theirs: readonly string[]): string[] {
-  return [...new Set(ours)].filter((revision) => theirs.includes(revision)).sort().reverse();
+  return [...new Set(ours)]
+    .filter((revision) => theirs.includes(revision))
+    .sort()
+    .reverse();
 }

@@ -73,6 +73,12 @@ export interface RequestOptions {
 
 export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
 
+/** Messages in a row that are no JSON-RPC: no server that works sends so many. */
+const MAX_RUBBISH = 10_000;
+
+/** How long an answer stream may stay open after its response before this side closes it. */
+const LINGER_MS = 2_000;
+
 const CLOSED_BY_HOST: CloseCause = { kind: 'host', detail: 'closed by this host' };
 
 export class Connection {
@@ -89,6 +95,11 @@ export class Connection {
   private closedBecause: CloseCause | null = null;
   private isInitialized = false;
   private isClosing = false;
+  /** Answered by a message, their streams not ended (HTTP). */
+  private readonly lingering = new Set<PendingRequest>();
+  /** Messages in a row that were none. */
+  private rubbish = 0;
+  private lingerTimer: unknown = null;
   private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
   private giveUpOpening: (() => void) | null = null;
@@ -289,6 +300,8 @@ export class Connection {
       if (!request.keepListening) this.withdraw(request, 'the host closes the connection');
     }
     this.isClosing = true;
+    this.clock.clearTimeout(this.lingerTimer);
+    this.lingering.clear();
     const closed = this.transport.close();
     this.settleAll(this.closedBecause ?? CLOSED_BY_HOST);
     try {
@@ -350,9 +363,30 @@ export class Connection {
     this.pending.delete(request.id);
     if (request.timer !== null) this.clock.clearTimeout(request.timer);
     request.timer = null;
+    if (request.settledByMessage && this.isOpen) this.linger(request);
     if (this.pending.size === 0 && this.idleWaiters.length > 0) {
       for (const resolve of this.idleWaiters.splice(0)) resolve();
     }
+  }
+
+  /** @internal `PendingOwner` */
+  streamEnded(request: PendingRequest): void {
+    this.lingering.delete(request);
+  }
+
+  /**
+   * A server may keep an answer stream open after its response. It is given a moment to end it, so that the socket is
+   * used again, then it is closed.
+   */
+  private linger(request: PendingRequest): void {
+    if (!this.transport.perRequestStreams) return;
+    this.lingering.add(request);
+    this.lingerTimer ??= this.clock.setTimeout(() => {
+      this.lingerTimer = null;
+      // One that came later than the timer has at least as long as the transport needs to read what is there.
+      for (const stream of this.lingering) this.transport.abort(stream);
+      this.lingering.clear();
+    }, LINGER_MS);
   }
 
   /**
@@ -394,6 +428,7 @@ export class Connection {
     if (message['error'] !== undefined || message['method'] !== undefined) return false;
     const request = typeof id === 'number' ? this.pending.get(id) : undefined;
     if (request === undefined || (exchange !== null && exchange !== request)) return false;
+    this.rubbish = 0;
     request.settleResult(result);
     return true;
   }
@@ -453,7 +488,7 @@ export class Connection {
     if (typeof id === 'number' && id >= this.firstId && id <= this.lastId) {
       this.events.fault('late', `a response to ${id}, which is settled`);
     } else if (incoming.kind === 'malformed') {
-      this.events.fault('malformed', incoming.what);
+      this.refuse('malformed', incoming.what);
     } else if (id === null || id === undefined) {
       this.events.fault('uncorrelated', `an error without an id`);
     } else {
@@ -514,8 +549,17 @@ export class Connection {
     if (exchange instanceof PendingRequest && !exchange.isSettled) {
       exchange.remember({ detail: 'a body that is no JSON' });
     } else {
-      this.events.fault('noise', 'a line that is no JSON');
+      this.refuse('noise', 'a line that is no JSON');
     }
+  }
+
+  /** Counts what is no message; a flood of it ends the connection. */
+  private refuse(kind: 'malformed' | 'noise', detail: string): void {
+    this.events.fault(kind, detail);
+    this.rubbish += 1;
+    if (this.rubbish <= MAX_RUBBISH) return;
+    this.end({ kind: 'protocol', detail: `more than ${MAX_RUBBISH} messages that are no JSON-RPC` });
+    void this.close();
   }
 
   private overhear(text: string): void {

@@ -13,6 +13,8 @@ export interface Progress {
 export interface PendingOwner {
   /** The request has an outcome: forget it. */
   settled(request: PendingRequest): void;
+  /** The answer stream of a settled request has ended. */
+  streamEnded(request: PendingRequest): void;
   /** The deadline has passed, or the caller aborted: take it back from the wire. */
   withdraw(request: PendingRequest, reason: string): void;
 }
@@ -44,6 +46,8 @@ export class PendingRequest implements Exchange {
   /** Neither cancelled on the wire nor closed when its deadline passes (N9: the probe, `initialize`). */
   keepListening = false;
   isSettled = false;
+  /** Settled by a message, so that its answer stream may still be open (HTTP). */
+  settledByMessage = false;
   private resolve!: (outcome: Outcome) => void;
   private stray: Stray | undefined;
   private signal: AbortSignal | undefined;
@@ -90,14 +94,17 @@ export class PendingRequest implements Exchange {
   }
 
   settleResult(result: JsonValue): void {
+    this.settledByMessage = true;
     this.settle({ kind: 'result', written: this.written, redirected: this.redirected, result });
   }
 
   settleError(error: JsonRpcError, correlated: boolean): void {
+    this.settledByMessage = true;
     this.settle({ kind: 'error', written: this.written, redirected: this.redirected, error, correlated });
   }
 
   settleMalformed(detail: string): void {
+    this.settledByMessage = true;
     this.settle({ kind: 'malformed', written: this.written, redirected: this.redirected, detail });
   }
 
@@ -107,7 +114,8 @@ export class PendingRequest implements Exchange {
   }
 
   onEnd(end: StreamEnd): void {
-    if (!this.isSettled) this.settle(this.outcomeOf(end));
+    if (this.isSettled) this.owner.streamEnded(this);
+    else this.settle(this.outcomeOf(end));
   }
 
   private outcomeOf(end: StreamEnd): Outcome {

@@ -109,7 +109,6 @@ describe('configured headers', () => {
   test.each([
     ['authorization', 'Bearer abc'],
     ['X-Trace', 'a\tb'],
-    ['host', 'example.test'],
     ['x-latin', 'gr\u00fc\u00dfe'],
     ['x-empty', ''],
   ])('%s may be configured', (name, value) => {
@@ -123,6 +122,7 @@ describe('configured headers', () => {
     ['Content-Length', '3'],
     ['Transfer-Encoding', 'chunked'],
     ['accept', '*/*'],
+    ['host', 'example.test'],
     ['', 'x'],
     ['a b', 'x'],
     ['a:b', 'x'],
