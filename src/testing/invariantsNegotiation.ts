@@ -77,10 +77,10 @@ export const HOST_CHECKS: readonly Check[] = [
       `${before.revision} was refused, ${judgement.revision} is next, not ${asked}`,
     );
   }),
-  probeCheck('N3', 'probes of one negotiation are bounded', (sight) => {
-    const probes = sight.life.negotiation?.probes ?? [];
-    const limit = sight.oracle.config.modernRevisions.length + 2;
-    return when(!begins(sight) && probes.length >= limit, `probe ${probes.length + 1} of one negotiation`);
+  probeCheck('N3', 'probes of one negotiation are bounded', ({ connection, oracle }) => {
+    const limit = oracle.config.modernRevisions.length + 1;
+    const count = connection.probes.length - connection.renegotiations;
+    return when(eraOf(connection) === null && count >= limit, `probe ${count + 1} on one connection`);
   }),
   probeCheck('N3', 'no probe follows a final refusal unasked', (sight) => afterFinalRefusal(sight, 'N3')),
   probeCheck('N4', 'no probe follows an error that cannot be corrected unasked', (sight) =>
