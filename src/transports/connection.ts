@@ -7,47 +7,19 @@
  * `initialize` and `notifications/initialized` can be written (N9, N17).
  */
 import type { Dialect } from '../protocol/dialect.js';
-import { type ModernSign, modernSign } from '../protocol/evidence.js';
 import type { CloseCause, Outcome, UnreachableCause } from '../protocol/exchange.js';
-import {
-  type IdSource,
-  type Incoming,
-  isJsonObject,
-  type JsonObject,
-  parseMessage,
-} from '../protocol/jsonRpc.js';
+import type { IdSource, JsonObject } from '../protocol/jsonRpc.js';
 import type { Era } from '../protocol/revisions.js';
 import type { Clock } from './clock.js';
+import type { ConnectionEvents } from './connectionEvents.js';
+import { Inbox } from './inbox.js';
+import { LooseMessage } from './looseMessage.js';
 import { PendingRequest, type Progress } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
-import type { Exchange, StreamEnd, Transport, TransportFactory } from './transport.js';
+import type { Transport, TransportFactory } from './transport.js';
 
+export type { ConnectionEvents, FaultKind } from './connectionEvents.js';
 export type { Progress } from './pendingRequest.js';
-
-/** What was wrong on this connection and belongs to no request. Counted; a payload is never kept. */
-export type FaultKind =
-  | 'noise'
-  | 'invalid-utf8'
-  | 'oversize'
-  | 'unterminated'
-  | 'stream'
-  | 'malformed' // valid JSON that is no JSON-RPC message
-  | 'late' // a response to a request that is settled already
-  | 'foreign' // a response with an id that was never sent
-  | 'uncorrelated' // an error without an id
-  | 'foreign-progress' // progress for no request that asked for it
-  | 'server-request'; // a modern peer's own request (N18)
-
-export interface ConnectionEvents {
-  /** Modern evidence in its loosest form, at the moment it was decoded (N21). */
-  modernSign(sign: ModernSign): void;
-  notification(method: string, params: JsonObject | undefined): void;
-  /** A server's own request, in the legacy era only. */
-  serverRequest(id: string | number, method: string, params: JsonObject | undefined): void;
-  fault(kind: FaultKind, detail: string): void;
-  /** The connection is over. Every request was settled before. Exactly once, if it was ever opened. */
-  closed(cause: CloseCause): void;
-}
 
 export interface ConnectionOptions {
   readonly transport: TransportFactory;
@@ -73,9 +45,6 @@ export interface RequestOptions {
 
 export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
 
-/** Messages in a row that are no JSON-RPC: no server that works sends so many. */
-const MAX_RUBBISH = 10_000;
-
 /** How long an answer stream may stay open after its response before this side closes it. */
 const LINGER_MS = 2_000;
 
@@ -87,18 +56,14 @@ export class Connection {
   private readonly ids: IdSource;
   private readonly events: ConnectionEvents;
   private readonly maxTotalMs: number;
-  private readonly pending = new Map<number, PendingRequest>();
+  private readonly inbox: Inbox;
   private dialect: Dialect | null = null;
-  private firstId = 0;
-  private lastId = 0;
   private openProbe: PendingRequest | null = null;
   private closedBecause: CloseCause | null = null;
   private isInitialized = false;
   private isClosing = false;
   /** Answered by a message, their streams not ended (HTTP). */
   private readonly lingering = new Set<PendingRequest>();
-  /** Messages in a row that were none. */
-  private rubbish = 0;
   private lingerTimer: unknown = null;
   private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
@@ -109,9 +74,17 @@ export class Connection {
     this.clock = options.clock;
     this.events = options.events;
     this.maxTotalMs = options.maxTotalMs;
+    this.inbox = new Inbox(options.events, (cause) => {
+      this.end(cause);
+      void this.close();
+    });
     this.transport = options.transport({
-      message: (text, exchange) => this.receive(text, exchange),
-      overheard: (text) => this.overhear(text),
+      message: (text, exchange) => {
+        if (this.closedBecause === null) this.inbox.receive(text, exchange);
+      },
+      overheard: (text) => {
+        if (this.closedBecause === null) this.inbox.overhear(text);
+      },
       fault: (fault) => this.events.fault(fault.kind, fault.detail),
       closed: (cause) => this.end(cause),
     });
@@ -147,12 +120,12 @@ export class Connection {
   }
 
   get inFlight(): number {
-    return this.pending.size;
+    return this.inbox.size;
   }
 
   /** Resolves when nothing is in flight. */
   whenIdle(): Promise<void> {
-    if (this.pending.size === 0) return Promise.resolve();
+    if (this.inbox.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.idleWaiters.push(resolve);
     });
@@ -228,6 +201,7 @@ export class Connection {
       throw new Error('the era of a connection is selected once');
     }
     this.dialect = dialect;
+    this.inbox.era = dialect.era;
     this.transport.negotiated?.({ era: dialect.era, revision: dialect.revision });
     this.stopListeningForProbe();
     if (dialect.era === 'legacy') this.notify('notifications/initialized', '');
@@ -296,7 +270,7 @@ export class Connection {
 
   private async shutDown(): Promise<void> {
     // What is abandoned is cancelled on the wire, before the wire is closed.
-    for (const request of this.pending.values()) {
+    for (const request of this.inbox.pending()) {
       if (!request.keepListening) this.withdraw(request, 'the host closes the connection');
     }
     this.isClosing = true;
@@ -314,8 +288,6 @@ export class Connection {
 
   private prepare(dialect: Dialect, method: string, options: RequestOptions): PendingRequest {
     const id = this.ids.next();
-    if (this.firstId === 0) this.firstId = id;
-    this.lastId = id;
     const request = new PendingRequest(this, id, method, this.headersOf(dialect, method, options.name));
     request.check = options.mayWrite;
     request.timeoutMs = options.timeoutMs;
@@ -346,7 +318,7 @@ export class Connection {
       }
       request.listenTo(signal);
     }
-    this.pending.set(request.id, request);
+    this.inbox.add(request);
     request.startedAt = this.clock.now();
     request.timer = this.clock.setTimeout(() => this.expire(request), request.timeoutMs);
     this.transport.send(text, request);
@@ -360,13 +332,23 @@ export class Connection {
 
   /** @internal `PendingOwner` */
   settled(request: PendingRequest): void {
-    this.pending.delete(request.id);
+    this.inbox.remove(request);
     if (request.timer !== null) this.clock.clearTimeout(request.timer);
     request.timer = null;
     if (request.settledByMessage && this.isOpen) this.linger(request);
-    if (this.pending.size === 0 && this.idleWaiters.length > 0) {
+    if (this.inbox.size === 0 && this.idleWaiters.length > 0) {
       for (const resolve of this.idleWaiters.splice(0)) resolve();
     }
+  }
+
+  /** @internal `PendingOwner`. Progress extends the deadline, up to the longest life of the request. */
+  progressed(request: PendingRequest): void {
+    const left = request.startedAt + request.maxTotalMs - this.clock.now();
+    this.clock.clearTimeout(request.timer);
+    request.timer = this.clock.setTimeout(
+      () => this.expire(request),
+      Math.max(0, Math.min(request.timeoutMs, left)),
+    );
   }
 
   /** @internal `PendingOwner` */
@@ -405,179 +387,8 @@ export class Connection {
     );
   }
 
-  private receive(text: string, exchange: Exchange | null): void {
-    if (this.closedBecause !== null) return;
-    let message: unknown;
-    try {
-      message = JSON.parse(text);
-    } catch {
-      this.unreadable(exchange);
-      return;
-    }
-    // N21: read before it is correlated and before anything is dropped.
-    if (this.dialect === null) this.scan(message);
-    if (this.isPlainResult(message, exchange)) return;
-    this.sort(parseMessage(message), message, exchange);
-  }
-
-  /** The hot path: a well-formed result to a pending request. */
-  private isPlainResult(message: unknown, exchange: Exchange | null): boolean {
-    if (!isJsonObject(message)) return false;
-    const { id, result } = message;
-    if (result === undefined || message['jsonrpc'] !== '2.0') return false;
-    if (message['error'] !== undefined || message['method'] !== undefined) return false;
-    const request = typeof id === 'number' ? this.pending.get(id) : undefined;
-    if (request === undefined || (exchange !== null && exchange !== request)) return false;
-    this.rubbish = 0;
-    request.settleResult(result);
-    return true;
-  }
-
-  private sort(incoming: Incoming, message: unknown, exchange: Exchange | null): void {
-    switch (incoming.kind) {
-      case 'notification':
-        this.hearNotification(incoming.method, incoming.params);
-        return;
-      case 'request':
-        this.hearRequest(incoming);
-        return;
-      case 'result':
-      case 'error':
-      case 'malformed':
-        this.correlate(incoming, message, exchange);
-    }
-  }
-
-  /** A response that is no plain result, by JSON type and value of its id (N16). */
-  private correlate(
-    incoming: Incoming & { kind: 'result' | 'error' | 'malformed' },
-    message: unknown,
-    exchange: Exchange | null,
-  ): void {
-    const { id } = incoming;
-    const request = typeof id === 'number' ? this.pending.get(id) : undefined;
-    if (request !== undefined && (exchange === null || exchange === request)) {
-      if (incoming.kind === 'result') request.settleResult(incoming.result);
-      else if (incoming.kind === 'error') request.settleError(incoming.error, true);
-      else request.settleMalformed(incoming.what);
-      return;
-    }
-    // In the legacy era what answers no pending request may be a late answer to the probe (N12).
-    if (this.dialect?.era === 'legacy') this.scan(message);
-    if (exchange instanceof PendingRequest && !exchange.isSettled) {
-      this.stray(incoming, exchange);
-      return;
-    }
-    this.countUncorrelated(incoming);
-  }
-
-  /** N20: an answer to a lone POST settles it, also without its id; a later message of the stream may be the right one. */
-  private stray(
-    incoming: Incoming & { kind: 'result' | 'error' | 'malformed' },
-    request: PendingRequest,
-  ): void {
-    const hasId = incoming.id !== undefined && incoming.id !== null;
-    if (incoming.kind === 'error' && !hasId) request.settleError(incoming.error, false);
-    else if (incoming.kind === 'error') request.remember({ error: incoming.error });
-    else if (incoming.kind === 'result') request.remember({ detail: 'a result with another id' });
-    else request.remember({ detail: incoming.what });
-  }
-
-  private countUncorrelated(incoming: Incoming & { kind: 'result' | 'error' | 'malformed' }): void {
-    const { id } = incoming;
-    if (typeof id === 'number' && id >= this.firstId && id <= this.lastId) {
-      this.events.fault('late', `a response to ${id}, which is settled`);
-    } else if (incoming.kind === 'malformed') {
-      this.refuse('malformed', incoming.what);
-    } else if (id === null || id === undefined) {
-      this.events.fault('uncorrelated', `an error without an id`);
-    } else {
-      this.events.fault('foreign', `a response with the foreign id of type ${typeof id}`);
-    }
-  }
-
-  private hearNotification(method: string, params: JsonObject | undefined): void {
-    if (method === 'notifications/progress') {
-      this.hearProgress(params);
-      return;
-    }
-    this.events.notification(method, params);
-  }
-
-  private hearProgress(params: JsonObject | undefined): void {
-    const token = params?.['progressToken'];
-    const request = typeof token === 'number' ? this.pending.get(token) : undefined;
-    const progress = params?.['progress'];
-    if (request?.onProgress === undefined || typeof progress !== 'number') {
-      this.events.fault('foreign-progress', 'progress for no request that asked for it');
-      return;
-    }
-    this.extend(request);
-    const total = params?.['total'];
-    const message = params?.['message'];
-    try {
-      request.onProgress({
-        progress,
-        total: typeof total === 'number' ? total : undefined,
-        message: typeof message === 'string' ? message : undefined,
-      });
-    } catch {
-      // A caller's listener that throws harms nothing.
-    }
-  }
-
-  /** Progress extends the deadline, up to the longest life of the request. */
-  private extend(request: PendingRequest): void {
-    const left = request.startedAt + request.maxTotalMs - this.clock.now();
-    this.clock.clearTimeout(request.timer);
-    request.timer = this.clock.setTimeout(
-      () => this.expire(request),
-      Math.max(0, Math.min(request.timeoutMs, left)),
-    );
-  }
-
-  private hearRequest(incoming: Incoming & { kind: 'request' }): void {
-    if (this.dialect?.era === 'legacy') {
-      this.events.serverRequest(incoming.id, incoming.method, incoming.params);
-    } else {
-      // N18: never answered. Before an era is selected nothing but the negotiation is written (N9).
-      this.events.fault('server-request', 'a request of the server');
-    }
-  }
-
-  private unreadable(exchange: Exchange | null): void {
-    if (exchange instanceof PendingRequest && !exchange.isSettled) {
-      exchange.remember({ detail: 'a body that is no JSON' });
-    } else {
-      this.refuse('noise', 'a line that is no JSON');
-    }
-  }
-
-  /** Counts what is no message; a flood of it ends the connection. */
-  private refuse(kind: 'malformed' | 'noise', detail: string): void {
-    this.events.fault(kind, detail);
-    this.rubbish += 1;
-    if (this.rubbish <= MAX_RUBBISH) return;
-    this.end({ kind: 'protocol', detail: `more than ${MAX_RUBBISH} messages that are no JSON-RPC` });
-    void this.close();
-  }
-
-  private overhear(text: string): void {
-    if (this.closedBecause !== null || this.dialect?.era === 'modern') return;
-    try {
-      this.scan(JSON.parse(text));
-    } catch {
-      // No JSON: nothing to hear.
-    }
-  }
-
-  private scan(message: unknown): void {
-    const sign = modernSign(message);
-    if (sign !== null) this.events.modernSign(sign);
-  }
-
   private settleAll(cause: CloseCause): void {
-    for (const request of [...this.pending.values()]) {
+    for (const request of this.inbox.pending()) {
       request.settle({ kind: 'closed', written: request.written, cause });
     }
   }
@@ -585,31 +396,10 @@ export class Connection {
   private end(cause: CloseCause): void {
     if (this.closedBecause !== null) return;
     this.closedBecause = cause;
+    this.clock.clearTimeout(this.lingerTimer);
     this.giveUpOpening?.();
     this.settleAll(cause);
     this.events.closed(cause);
-  }
-}
-
-/** A notification or a response: nobody waits for it. */
-class LooseMessage implements Exchange {
-  readonly id = null;
-  readonly method: string | null;
-  readonly headers: Readonly<Record<string, string>> | undefined;
-  written = false;
-  redirected = false;
-
-  constructor(method: string | null, headers: Readonly<Record<string, string>> | undefined) {
-    this.method = method;
-    this.headers = headers;
-  }
-
-  mayWrite(): boolean {
-    return true;
-  }
-
-  onEnd(_end: StreamEnd): void {
-    // A lost notification is no failure: what it is about will be noticed by its own means.
   }
 }
 

@@ -1,6 +1,6 @@
 /** One request on its way: what the transport sees of it (an {@link Exchange}) and what settles it. */
 import type { Outcome } from '../protocol/exchange.js';
-import type { JsonRpcError, JsonValue } from '../protocol/jsonRpc.js';
+import type { JsonObject, JsonRpcError, JsonValue } from '../protocol/jsonRpc.js';
 import type { Exchange, StreamEnd } from './transport.js';
 
 export interface Progress {
@@ -13,6 +13,8 @@ export interface Progress {
 export interface PendingOwner {
   /** The request has an outcome: forget it. */
   settled(request: PendingRequest): void;
+  /** Progress was reported. */
+  progressed(request: PendingRequest): void;
   /** The answer stream of a settled request has ended. */
   streamEnded(request: PendingRequest): void;
   /** The deadline has passed, or the caller aborted: take it back from the wire. */
@@ -106,6 +108,25 @@ export class PendingRequest implements Exchange {
   settleMalformed(detail: string): void {
     this.settledByMessage = true;
     this.settle({ kind: 'malformed', written: this.written, redirected: this.redirected, detail });
+  }
+
+  /** False where this request did not ask for progress, or the report is none. */
+  hearProgress(params: JsonObject | undefined): boolean {
+    const progress = params?.['progress'];
+    if (this.onProgress === undefined || typeof progress !== 'number') return false;
+    this.owner.progressed(this);
+    const total = params?.['total'];
+    const message = params?.['message'];
+    try {
+      this.onProgress({
+        progress,
+        total: typeof total === 'number' ? total : undefined,
+        message: typeof message === 'string' ? message : undefined,
+      });
+    } catch {
+      // A caller's listener that throws harms nothing.
+    }
+    return true;
   }
 
   /** Remembers the first thing that came in this answer and is none; the end of the stream settles with it. */
