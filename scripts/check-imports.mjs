@@ -34,6 +34,8 @@ const packages = {
 /** Folders that machines may import from; machines is a floor-1 folder that must not know the transports. */
 const machinesMayUse = ['protocol', 'machines', 'registry'];
 /** Pure facts and functions: time, chance and the network are arguments there. */
+/** Who may issue the permit for `initialize`: the ledger, and the file that defines it. */
+const permitIssuers = ['src/host/ledger.ts', 'src/transports/permit.ts'];
 const impure = /\b(setTimeout|setInterval|setImmediate|queueMicrotask|fetch|Date\.now|Math\.random)\s*\(/g;
 /** Where `export *` is allowed: the entry points of the package. */
 const entryPoints = ['src/index.ts', 'src/testing/index.ts'];
@@ -93,6 +95,10 @@ function checkSource(file, report, { text, lineOf, found }) {
     if (!entryPoints.includes(file)) report(lineOf(match.index), 'export * outside an entry point');
   if (folder === 'protocol')
     for (const match of text.matchAll(impure)) report(lineOf(match.index), `protocol/ uses ${match[1]}`);
+
+  if (!permitIssuers.includes(file))
+    for (const match of text.matchAll(/\bissueLegacyPermit\b/g))
+      report(lineOf(match.index), 'issueLegacyPermit is for host/ledger.ts alone');
 
   for (const { path, line, typeOnly, target } of found) {
     if (target === undefined) checkPackage(folder, path, (why) => report(line, why));

@@ -41,6 +41,15 @@ describe('check-imports', () => {
     expect(result).toEqual({ status: 0, stdout: '7 files, 8 imports, 0 violations\n', violations: [] });
   });
 
+  test('the permit for initialize is issued by the ledger alone', () => {
+    const files = {
+      'src/transports/permit.ts': 'export const issueLegacyPermit = 1;\n',
+      'src/host/ledger.ts': `import { issueLegacyPermit } from '../transports/permit.js';\nexport const a = issueLegacyPermit;\n`,
+      'src/host/peer.ts': `import { issueLegacyPermit as b } from '../transports/permit.js';\nexport const a = b;\n`,
+    };
+    expect(violationsOf(files)).toEqual(['src/host/peer.ts:1 issueLegacyPermit is for host/ledger.ts alone']);
+  });
+
   test('fails when there is nothing to check', () => {
     expect(check({}).status).toBe(1);
   });
