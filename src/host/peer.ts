@@ -8,7 +8,6 @@ import { catalogMachine } from '../machines/catalogMachine.js';
 import { createPeerMachine } from '../machines/peerMachine.js';
 import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../machines/ports.js';
 import { METHOD_NOT_FOUND } from '../protocol/codes.js';
-import type { CloseCause } from '../protocol/exchange.js';
 import { type IdSource, isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
 import type { PeerCatalog } from '../registry/lease.js';
@@ -20,8 +19,9 @@ import { type ExchangeScope, runExchange, within } from './exchangeScope.js';
 import type { PeerReport, PeerStateName } from './facade.js';
 import { Ledger, type Ratchet } from './ledger.js';
 import { emptyCatalog, listTools } from './listing.js';
+import { crashed, lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
-import { lastLine, NegotiationRecord } from './negotiationRecord.js';
+import { NegotiationRecord } from './negotiationRecord.js';
 import { redactor, secretsOf } from './redact.js';
 
 export type PeerMachine = ReturnType<typeof createPeerMachine>;
@@ -285,11 +285,7 @@ export class PeerOwner {
     this.isDraining = true;
     this.tell({
       type: 'call.unsupportedVersion',
-      reason: {
-        code: 'no-mutual-version',
-        message: `${this.name} refused the revision of a call that it had agreed to.`,
-        fix: 'Nothing, if it comes back by itself; else look at the server.',
-      },
+      reason: revisionRefused(this.name),
     });
     return true;
   }
@@ -317,11 +313,7 @@ export class PeerOwner {
     if (this.connection !== connection) return;
     this.tell({
       type: 'session.lost',
-      reason: {
-        code: 'connection-lost',
-        message: `${this.name} does not know the session any more (HTTP 404).`,
-        fix: 'Nothing, if it comes back by itself; else look at the server.',
-      },
+      reason: sessionGone(this.name),
     });
   }
 
@@ -383,22 +375,4 @@ export class PeerOwner {
 /** Whether an answer is awaited that selects an era. */
 export function isNegotiating(state: PeerStateName): boolean {
   return state === 'probing' || state === 'legacyProbe';
-}
-
-function lost(peer: string, cause: CloseCause): UnavailableReason {
-  const said =
-    cause.stderr === undefined || cause.stderr === '' ? '' : ` It last wrote: ${lastLine(cause.stderr)}`;
-  return {
-    code: 'connection-lost',
-    message: `The connection to ${peer} ended: ${cause.detail}.${said}`.slice(0, 500),
-    fix: 'Look at the log of the server; retry starts it again.',
-  };
-}
-
-function crashed(error: unknown): UnavailableReason {
-  return {
-    code: 'internal',
-    message: `A fault of this host: ${error instanceof Error ? error.message.slice(0, 300) : 'unknown'}`,
-    fix: 'This is a bug in peerage or in an injected part: please report it.',
-  };
 }
