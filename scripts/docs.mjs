@@ -20,8 +20,15 @@ const sections = {
     in: 'docs/evidence.md',
     render: ({ evidenceTable }) =>
       markdownTable(
-        ['outcome', 'example', 'verdict', 'rule', 'legacy probe'],
-        evidenceTable().map((row) => [row.outcome, row.example, row.verdict, row.rule, row.legacyProbe]),
+        ['sent', 'what came of it', 'verdict', 'rule', 'legacy probe', 'reason, if that is the end'],
+        evidenceTable().map((row) => [
+          `\`${row.sent}\``,
+          row.outcome,
+          `\`${row.verdict}\``,
+          row.rule,
+          row.legacyProbe ? 'may follow' : 'never',
+          row.reason === null ? '–' : `\`${row.reason}\``,
+        ]),
       ),
   },
 };
