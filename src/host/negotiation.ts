@@ -92,7 +92,7 @@ export async function runProbe(
   owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
   if (verdict.type === 'discover.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
-    owner.connection.select(
+    await owner.connection.select(
       modernDialect({
         revision: verdict.revision,
         clientInfo: limits.clientInfo,
@@ -125,7 +125,8 @@ export async function runInitialize(
   if (!exchange.isActive) return;
   if (verdict.type === 'initialize.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
-    owner.connection.select(legacyDialect({ revision: verdict.revision }));
+    // N11: alone, before anything else, also where each message has a socket of its own.
+    await within(clock, deadline, owner.connection.select(legacyDialect({ revision: verdict.revision })));
   }
   exchange.report(owner.withoutSecrets(initializeEvent(verdict)));
   owner.noticeLoss();

@@ -46,17 +46,20 @@ export const SERVER_INFO_META_KEY = 'io.modelcontextprotocol/serverInfo';
 
 const serverInfo = z.looseObject({ name: z.string().min(1), version: z.string().min(1) });
 
+/** Prose for the model: proves nothing, so a bad one spoils nothing. */
+const instructions = z.string().optional().catch(undefined);
+
 const discoverResult = z.looseObject({
   supportedVersions: z.array(z.string()).min(1),
   capabilities: jsonObject,
-  instructions: z.string().optional(),
+  instructions,
 });
 
 const initializeResult = z.looseObject({
   protocolVersion: z.string(),
   capabilities: jsonObject,
   serverInfo,
-  instructions: z.string().optional(),
+  instructions,
 });
 
 /** What came of reading: the value, or what is wrong with it in one sentence. */

@@ -48,6 +48,9 @@ export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly
 /** How long an answer stream may stay open after its response before this side closes it. */
 const LINGER_MS = 2_000;
 
+/** How long a server may take to accept a notification (HTTP). */
+const LOOSE_TIMEOUT_MS = 10_000;
+
 const CLOSED_BY_HOST: CloseCause = { kind: 'host', detail: 'closed by this host' };
 
 export class Connection {
@@ -65,6 +68,8 @@ export class Connection {
   /** Answered by a message, their streams not ended (HTTP). */
   private readonly lingering = new Set<PendingRequest>();
   private lingerTimer: unknown = null;
+  /** Notifications and responses on their way, with the timers of their deadlines (HTTP). */
+  private readonly loose = new Map<LooseMessage, unknown>();
   private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
   private giveUpOpening: (() => void) | null = null;
@@ -162,6 +167,7 @@ export class Connection {
   probe(dialect: Dialect, timeoutMs: number): { readonly id: number; readonly outcome: Promise<Outcome> } {
     if (!this.mayBeProbed) throw new Error('a connection that saw initialize is not probed; open a new one');
     this.openProbe = null;
+    this.inbox.isNegotiating = true;
     const request = this.prepare(dialect, 'server/discover', { timeoutMs });
     request.keepListening = true;
     this.openProbe = request;
@@ -194,17 +200,21 @@ export class Connection {
 
   /**
    * Tells the connection its era (again only from one modern revision to another, N14). In the legacy era it sends `notifications/initialized` first (N11); from now on
-   * {@link request} and {@link notify} work.
+   * {@link request} and {@link notify} work. Resolves when the server has taken that notification, so that what follows
+   * comes after it, also over HTTP.
    */
-  select(dialect: Dialect): void {
+  async select(dialect: Dialect): Promise<void> {
     if (this.dialect !== null && (this.dialect.era !== 'modern' || dialect.era !== 'modern')) {
       throw new Error('the era of a connection is selected once');
     }
     this.dialect = dialect;
     this.inbox.era = dialect.era;
+    this.inbox.isNegotiating = false;
     this.transport.negotiated?.({ era: dialect.era, revision: dialect.revision });
     this.stopListeningForProbe();
-    if (dialect.era === 'legacy') this.notify('notifications/initialized', '');
+    if (dialect.era === 'modern' || !this.isOpen) return;
+    const method = 'notifications/initialized';
+    await this.sendLoose(dialect.notification(method, ''), method);
   }
 
   /** Gives up on a late answer to the probe: over HTTP its stream is closed. */
@@ -242,10 +252,7 @@ export class Connection {
     const { dialect } = this;
     if (dialect === null) throw new Error(`${method} was refused: no era is selected for this connection`);
     if (!this.isOpen) return;
-    this.transport.send(
-      dialect.notification(method, members),
-      new LooseMessage(method, this.headersOf(dialect, method)),
-    );
+    void this.sendLoose(dialect.notification(method, members), method);
   }
 
   /** Answers a server's own request (legacy only). */
@@ -259,7 +266,7 @@ export class Connection {
       'result' in answer
         ? dialect.response(id, answer.result)
         : dialect.errorResponse(id, answer.code, answer.message);
-    this.transport.send(text, new LooseMessage(null, undefined));
+    void this.sendLoose(text, null);
   }
 
   /** Idempotent. Settles every request, then resolves when nothing of the transport is left. */
@@ -324,10 +331,38 @@ export class Connection {
     this.transport.send(text, request);
   }
 
+  /**
+   * Sends a notification or a response. Over HTTP it resolves when the server has taken it, or after
+   * {@link LOOSE_TIMEOUT_MS}, when its stream is closed.
+   */
+  private sendLoose(text: string, method: string | null): Promise<void> {
+    const { dialect, transport } = this;
+    const headers = dialect === null || method === null ? undefined : this.headersOf(dialect, method);
+    return new Promise((resolve) => {
+      const message = new LooseMessage(method, headers, () => {
+        this.clock.clearTimeout(this.loose.get(message));
+        this.loose.delete(message);
+        resolve();
+      });
+      if (transport.perRequestStreams) {
+        const giveUp = (): void => {
+          this.loose.delete(message);
+          transport.abort(message);
+          resolve();
+        };
+        this.loose.set(message, this.clock.setTimeout(giveUp, LOOSE_TIMEOUT_MS));
+      } else {
+        resolve();
+      }
+      transport.send(text, message);
+    });
+  }
+
   private expire(request: PendingRequest): void {
     if (request.isSettled) return;
     if (!request.keepListening) this.withdraw(request, 'the deadline passed');
-    request.settle({ kind: 'timeout', written: request.written, timeoutMs: request.timeoutMs });
+    const { written, redirected, timeoutMs } = request;
+    request.settle({ kind: 'timeout', written, redirected, timeoutMs });
   }
 
   /** @internal `PendingOwner` */
@@ -380,11 +415,7 @@ export class Connection {
     if (transport.perRequestStreams) transport.abort(request);
     if (!request.written || dialect === null || !this.isOpen) return;
     if (transport.perRequestStreams && dialect.era === 'modern') return;
-    const method = 'notifications/cancelled';
-    transport.send(
-      dialect.cancel(request.id, reason),
-      new LooseMessage(method, this.headersOf(dialect, method)),
-    );
+    void this.sendLoose(dialect.cancel(request.id, reason), 'notifications/cancelled');
   }
 
   private settleAll(cause: CloseCause): void {
@@ -397,6 +428,7 @@ export class Connection {
     if (this.closedBecause !== null) return;
     this.closedBecause = cause;
     this.clock.clearTimeout(this.lingerTimer);
+    for (const message of [...this.loose.keys()]) message.onEnd();
     this.giveUpOpening?.();
     this.settleAll(cause);
     this.events.closed(cause);

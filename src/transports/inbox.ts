@@ -18,6 +18,8 @@ type Response = Incoming & { kind: 'result' | 'error' | 'malformed' };
 export class Inbox {
   /** The selected era; null while it is negotiated. */
   era: Era | null = null;
+  /** A probe is under way: everything is read for modern evidence, also on a connection that is modern (N12). */
+  isNegotiating = true;
   private readonly requests = new Map<number, PendingRequest>();
   private readonly events: ConnectionEvents;
   private readonly flooded: (cause: CloseCause) => void;
@@ -62,14 +64,14 @@ export class Inbox {
       return;
     }
     // N21: read before it is correlated and before anything is dropped.
-    if (this.era === null) this.scan(message);
+    if (this.isNegotiating) this.scan(message);
     if (this.isPlainResult(message, exchange)) return;
     this.sort(parseMessage(message), message, exchange);
   }
 
   /** A text that can be no valid answer: it is read for modern evidence only. */
   overhear(text: string): void {
-    if (this.era === 'modern') return;
+    if (this.era === 'modern' && !this.isNegotiating) return;
     try {
       this.scan(JSON.parse(text));
     } catch {
@@ -116,7 +118,7 @@ export class Inbox {
       return;
     }
     // In the legacy era what answers no pending request may be a late answer to the probe (N12).
-    if (this.era === 'legacy') this.scan(message);
+    if (this.era === 'legacy' && !this.isNegotiating) this.scan(message);
     if (exchange instanceof PendingRequest && !exchange.isSettled) stray(incoming, exchange);
     else this.countUncorrelated(incoming);
   }

@@ -1,24 +1,31 @@
 /** What nobody waits for. */
-import type { Exchange, StreamEnd } from './transport.js';
+import type { Exchange } from './transport.js';
 
-/** A notification or a response on its way. */
+/** A notification or a response on its way. A lost one is no failure: what it is about is noticed by its own means. */
 export class LooseMessage implements Exchange {
   readonly id = null;
   readonly method: string | null;
   readonly headers: Readonly<Record<string, string>> | undefined;
   written = false;
   redirected = false;
+  private readonly ended: (message: LooseMessage) => void;
 
-  constructor(method: string | null, headers: Readonly<Record<string, string>> | undefined) {
+  /** @param ended called when its exchange is over, where the transport has one a message (HTTP) */
+  constructor(
+    method: string | null,
+    headers: Readonly<Record<string, string>> | undefined,
+    ended: (message: LooseMessage) => void,
+  ) {
     this.method = method;
     this.headers = headers;
+    this.ended = ended;
   }
 
   mayWrite(): boolean {
     return true;
   }
 
-  onEnd(_end: StreamEnd): void {
-    // A lost notification is no failure: what it is about will be noticed by its own means.
+  onEnd(): void {
+    this.ended(this);
   }
 }

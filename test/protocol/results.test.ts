@@ -27,6 +27,13 @@ describe('DiscoverResult', () => {
     });
   });
 
+  it('is not spoiled by instructions that are none', () => {
+    expect(parseDiscoverResult({ ...discover, instructions: null })).toMatchObject({
+      ok: true,
+      value: { instructions: undefined },
+    });
+  });
+
   it('has the identity of the server in its meta', () => {
     const meta = { 'io.modelcontextprotocol/serverInfo': { name: 'n', version: '1', title: 't' } };
     expect(parseDiscoverResult({ ...discover, _meta: meta })).toMatchObject({
@@ -41,7 +48,6 @@ describe('DiscoverResult', () => {
     ['a version that is no text', { ...discover, supportedVersions: ['2026-07-28', 5] }],
     ['capabilities that are no object', { ...discover, capabilities: [] }],
     ['an unknown resultType', { ...discover, resultType: 'input_required' }],
-    ['instructions that are no text', { ...discover, instructions: 5 }],
   ])('%s is a problem', (_name, value) => {
     expect(parseDiscoverResult(value)).toMatchObject({ ok: false, problem: expect.any(String) });
   });
@@ -55,6 +61,10 @@ describe('InitializeResult', () => {
       ok: true,
       value: { ...good, instructions: 'i' },
     });
+  });
+
+  it('is not spoiled by instructions that are none', () => {
+    expect(parseInitializeResult({ ...good, instructions: null })).toMatchObject({ ok: true });
   });
 
   it.each([

@@ -126,7 +126,7 @@ describe('an era', () => {
         clientCapabilities: {},
       }),
     );
-    expect(() => connection.select(legacy)).toThrow('once');
+    await expect(connection.select(legacy)).rejects.toThrow('once');
     expect(connection.agreed?.revision).toBe('2027-01-01');
     expect(() => connection.request('initialize', '', { timeoutMs: 1 })).toThrow('negotiation');
   });
@@ -136,7 +136,7 @@ describe('an era', () => {
     connection.select(legacy);
     expect(written).toEqual(['{"jsonrpc":"2.0","method":"notifications/initialized"}']);
     expect(() => connection.request('server/discover', '', { timeoutMs: 1 })).toThrow('negotiation');
-    expect(() => connection.select(legacy)).toThrow('once');
+    await expect(connection.select(legacy)).rejects.toThrow('once');
   });
 });
 
@@ -200,6 +200,24 @@ describe('answers', () => {
     expect(await connection.request('tools/list', '', { timeoutMs: 100 }).outcome).toMatchObject({
       kind: 'result',
     });
+  });
+
+  it('over HTTP a notification that is not accepted is given up after a while, and initialized is awaited', async () => {
+    const aborted: unknown[] = [];
+    const { connection, clock } = await connect({
+      perRequestStreams: true,
+      receive: () => undefined,
+      aborted: (id) => aborted.push(id),
+    });
+    let isSelected = false;
+    const selected = connection.select(legacy).then(() => {
+      isSelected = true;
+    });
+    await Promise.resolve();
+    await connection.close();
+    await selected;
+    expect(isSelected).toBe(true);
+    expect(clock.pendingTimers).toBe(0);
   });
 
   it('over HTTP a stream that stays open after the response is closed after a while', async () => {
