@@ -15,7 +15,7 @@ const table = [
     file: 'dist/host/hostMachine.js',
     export: 'createHostMachine',
     name: 'hostMachine',
-    make: (createHostMachine) => createHostMachine(() => {}),
+    make: (createHostMachine) => createHostMachine((_actor, id) => id),
   },
 ];
 

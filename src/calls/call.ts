@@ -3,7 +3,6 @@
  * does; steps 1 to 4 are local, the fifth writes.
  */
 
-import { UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import type { Era } from '../protocol/revisions.js';
@@ -15,6 +14,9 @@ import { interpretOutcome } from './interpret.js';
 import { readToolResult } from './normalize.js';
 import type { CallOptions, CallOutcome, FailedOutcome } from './outcome.js';
 import type { ValidationResult, Validators } from './validate.js';
+
+/** The longest delay that a timer takes; a longer one would fire at once. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** A callable peer, as it is at this moment. */
 export interface Channel {
@@ -34,16 +36,12 @@ export interface CallPort {
   channel(peer: string): Channel | string;
   /** Whether `connection` is still the one in use of a callable peer. */
   isCurrent(peer: string, connection: Connection): boolean;
-  /** The peer answered a call with -32022 (N14). */
-  versionRefused(peer: string): void;
+  /** What a call came to, for what it says of the connection: gone, session lost, revision refused (N14). */
+  noticed(peer: string, connection: Connection, outcome: Outcome): void;
   /** Whether the host is being stopped. */
   isEnding(): boolean;
   /** A modern peer left out what it must send, and was understood all the same (N19). */
   faulted(peer: string, kind: 'absent-result-type'): void;
-  /** The peer could not be reached. */
-  unreachable(peer: string, connection: Connection, detail: string): void;
-  /** The peer does not know the session any more. */
-  sessionLost(peer: string, connection: Connection): void;
 }
 
 /** Calls `name` as it is bound in `lease`. */
@@ -86,8 +84,9 @@ async function send(call: Call, entry: CatalogEntry, options: CallOptions): Prom
   const channel = port.channel(entry.peer);
   if (typeof channel === 'string') return call.fail('unavailable', channel);
   const { connection } = channel;
-  const timeoutMs = (options.timeoutMs ?? port.callTimeoutMs) - call.elapsedMs();
-  if (timeoutMs <= 0) return call.fail('timeout', 'The deadline passed before the call was sent.');
+  const timeoutMs = Math.min(options.timeoutMs ?? port.callTimeoutMs, LONGEST_TIMEOUT_MS) - call.elapsedMs();
+  // Also where the caller gave no number.
+  if (!(timeoutMs > 0)) return call.fail('timeout', 'The deadline passed before the call was sent.');
   call.channel = channel;
   const request = connection.request(
     'tools/call',
@@ -185,17 +184,7 @@ class Call {
       const channel = port.channel(entry.peer);
       return this.fail('unavailable', typeof channel === 'string' ? channel : 'The connection was replaced.');
     }
-    if (outcome.kind === 'unreachable' && outcome.cause.kind === 'connect-failed') {
-      port.unreachable(entry.peer, connection, outcome.cause.detail);
-    }
-    if (outcome.kind === 'session-lost') port.sessionLost(entry.peer, connection);
-    if (
-      outcome.kind === 'error' &&
-      outcome.correlated &&
-      outcome.error.code === UNSUPPORTED_PROTOCOL_VERSION
-    ) {
-      port.versionRefused(entry.peer);
-    }
+    port.noticed(entry.peer, connection, outcome);
     if (outcome.kind === 'closed' && outcome.cause.kind === 'host' && port.isEnding()) {
       const { written } = outcome;
       return {

@@ -1,6 +1,7 @@
 /** What a call came to. `call` does not throw for anything the outside world does. */
-import type { Era } from '../protocol/revisions.js';
+
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
+import type { Era } from '../protocol/revisions.js';
 import type { CatalogEntry } from '../registry/lease.js';
 
 /**

@@ -58,14 +58,15 @@ export function hostLogic(options: CreateHostOptions): HostMachine {
   const { id, clock, random, ratchet, inspect: _inspect, ...rest } = options;
   const resolved = parseHostOptions(rest);
   return createHostMachine((actor, defaultId) => {
-    const runtime = new HostRuntime(actor, id ?? defaultId, {
+    const runtime = new HostRuntime(actor, freeHostId(actor, id ?? defaultId), {
       options: resolved,
       clock: clock ?? clockOf(actor),
       random: random ?? Math.random,
-      ratchet: ratchet ?? createRatchet(),
+      ratchet: createRatchet(ratchet),
     });
     bindHostPort(actor, runtime);
     hosts.set(actor, { runtime, options: resolved });
+    return runtime.id;
   });
 }
 
@@ -91,7 +92,7 @@ export function createHost(options: CreateHostOptions): Host {
  */
 export function hostOf(actor: AnyActorRef): Host {
   if (!hosts.has(actor)) throw new PeerageError('no-host', 'this actor was not made from hostLogic');
-  return new HostFacade(actor as HostActorRef, () => undefined);
+  return new HostFacade(actor as HostActorRef, null);
 }
 
 export interface CallInput extends Omit<CallOptions, 'signal'> {
@@ -115,11 +116,12 @@ class HostFacade implements Host {
   private readonly actor: Actor<HostMachine> | HostActorRef;
   private readonly runtime: HostRuntime;
   private readonly options: ResolvedOptions;
-  private readonly ignite: () => void;
+  /** Starts the actor; null where somebody else did. */
+  private readonly ignite: (() => void) | null;
   private starting: Promise<StartReport> | null = null;
   private stopping: Promise<void> | null = null;
 
-  constructor(actor: HostActorRef, ignite: () => void) {
+  constructor(actor: HostActorRef, ignite: (() => void) | null) {
     const { runtime, options } = hosts.get(actor) as Bound;
     this.actor = actor;
     this.runtime = runtime;
@@ -130,7 +132,7 @@ class HostFacade implements Host {
 
   start(): Promise<StartReport> {
     this.starting ??= new Promise((resolve, reject) => {
-      if (this.stopping !== null) {
+      if (this.stopping !== null || this.actor.getSnapshot().status !== 'active') {
         reject(new PeerageError('stopped', 'the host was stopped: create another one'));
         return;
       }
@@ -154,7 +156,7 @@ class HostFacade implements Host {
           if (!isDone) reject(new PeerageError('stopped', 'the host was stopped before it was ready'));
         },
       });
-      this.ignite();
+      this.ignite?.();
     });
     return this.starting;
   }
@@ -200,7 +202,8 @@ class HostFacade implements Host {
 
   private async end(): Promise<void> {
     const { status } = this.actor.getSnapshot();
-    if (this.starting !== null && status === 'active') {
+    const isRunning = this.ignite === null || this.starting !== null;
+    if (isRunning && status === 'active') {
       const ended = new Promise<void>((resolve) => {
         this.actor.subscribe({ error: () => resolve(), complete: () => resolve() });
       });
@@ -268,7 +271,7 @@ class PeerFacade implements PeerHandle {
   }
 
   retry(): void {
-    this.owner.tell({ type: 'host.retry' });
+    this.owner.retry();
   }
 
   authorize(): void {
@@ -280,6 +283,24 @@ class PeerFacade implements PeerHandle {
     const condition = what === 'callable' ? () => owner.isCallable : () => owner.isReady;
     return this.runtime.waitFor(owner, condition, options?.signal);
   }
+}
+
+/** Ids of the hosts of one actor system that are in use, with the actors that use them. */
+const hostIds = new WeakMap<object, Map<string, AnyActorRef>>();
+
+/** `id`, or `id~2` … where another living host of the same system has it: system ids are unique. */
+function freeHostId(actor: AnyActorRef, id: string): string {
+  const { system } = actor;
+  const taken = hostIds.get(system) ?? new Map<string, AnyActorRef>();
+  hostIds.set(system, taken);
+  const isFree = (candidate: string): boolean => {
+    const holder = taken.get(candidate);
+    return holder === undefined || holder === actor || holder.getSnapshot().status !== 'active';
+  };
+  let free = id;
+  for (let n = 2; !isFree(free); n += 1) free = `${id}~${n}`;
+  taken.set(free, actor);
+  return free;
 }
 
 /** The timers of an actor's system, which an embedded host shares with its parent. */

@@ -77,7 +77,7 @@ export interface PeerHandle {
   report(): PeerReport;
   /** The negotiation record in words, one line a step, the fix last. */
   explain(): string;
-  /** Starts a new negotiation of a peer that is `unavailable` or `reconnecting`. */
+  /** Starts a new negotiation of a peer that is `unavailable` or `reconnecting`; a new listing where one failed. */
   retry(): void;
   /** Tells that authorization was granted: an `unavailable` peer probes again. */
   authorize(): void;

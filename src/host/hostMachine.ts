@@ -77,8 +77,8 @@ function portOf(actor: AnyActorRef): HostPort {
   return port;
 }
 
-/** The chart. `bind` is called once for each actor made from it, before its first transition. */
-export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => void) {
+/** The chart. `bind` is called once for each actor made from it, before its first transition, and returns the id to use. */
+export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => string) {
   return setup({
     types: {
       input: {} as HostInput | undefined,
@@ -142,9 +142,7 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
     id: 'host',
     description: 'All peers of one host, and the registry that merges what they list.',
     context: ({ input, self }) => {
-      const hostId = input?.hostId ?? self.id;
-      bind(self, hostId);
-      return { hostId };
+      return { hostId: bind(self, input?.hostId ?? self.id) };
     },
     invoke: { id: 'resources', src: 'resources', input: ({ self }) => ({ host: self }) },
     on: {

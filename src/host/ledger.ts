@@ -14,8 +14,34 @@ export interface Ratchet {
   delete(pin: string): void;
 }
 
-export function createRatchet(): Ratchet {
-  return new Map<string, ModernSign>();
+/**
+ * @param stored a memory that outlives this one, such as a file. It is asked and told besides; where it fails, this
+ *   one still knows what it was told, and what cannot be asked forbids.
+ */
+export function createRatchet(stored?: Ratchet): Ratchet {
+  const own = new Map<string, ModernSign>();
+  if (stored === undefined) return own;
+  return {
+    get(pin) {
+      try {
+        return own.get(pin) ?? stored.get(pin);
+      } catch {
+        return { kind: 'code', value: 'the stored evidence cannot be read' };
+      }
+    },
+    set(pin, sign) {
+      own.set(pin, sign);
+      try {
+        stored.set(pin, sign);
+      } catch {
+        // Remembered here for the life of the host.
+      }
+    },
+    delete(pin) {
+      own.delete(pin);
+      stored.delete(pin);
+    },
+  };
 }
 
 /** Why `initialize` is not permitted now. */
@@ -85,6 +111,11 @@ export class Ledger {
   modern(sign: ModernSign): void {
     this.sign ??= sign;
     this.options.ratchet.set(this.options.pin, sign);
+  }
+
+  /** Whether this peer has ever given modern evidence, as far as is remembered. */
+  get isModern(): boolean {
+    return this.options.ratchet.get(this.options.pin) !== undefined;
   }
 
   refusal(): Refusal | null {

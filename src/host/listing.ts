@@ -22,7 +22,8 @@ export interface ListingOptions {
 
 export type Listing =
   | { readonly ok: true; readonly catalog: PeerCatalog }
-  | { readonly ok: false; readonly message: string };
+  /** `outcome`: of the request that failed, where one did. */
+  | { readonly ok: false; readonly message: string; readonly outcome?: Outcome };
 
 /** The catalog of a peer that declares no tools. */
 export function emptyCatalog(peer: string): PeerCatalog {
@@ -45,7 +46,7 @@ export async function listTools(options: ListingOptions): Promise<Listing> {
     if (left <= 0) return failed(`not complete within ${options.timeoutMs} ms, after ${page - 1} pages`);
     const members = cursor === undefined ? '' : `"cursor":${JSON.stringify(cursor)}`;
     const outcome = await options.request(members, left);
-    if (outcome.kind !== 'result') return failed(describe(outcome));
+    if (outcome.kind !== 'result') return { ...failed(describe(outcome)), outcome };
     const parsed = parseToolsPage(outcome.result);
     if (!parsed.ok) return failed(`page ${page} is no result of tools/list: ${parsed.problem}`);
     for (const item of parsed.value.items) {
@@ -64,7 +65,7 @@ export async function listTools(options: ListingOptions): Promise<Listing> {
   return failed(`more than ${MAX_PAGES} pages`);
 }
 
-function failed(what: string): Listing {
+function failed(what: string): { readonly ok: false; readonly message: string } {
   return { ok: false, message: `tools/list: ${what}` };
 }
 

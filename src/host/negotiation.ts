@@ -11,6 +11,8 @@ import type { JsonObject } from '../protocol/jsonRpc.js';
 import { initializeMembers, legacyDialect } from '../protocol/legacy.js';
 import { modernDialect } from '../protocol/modern.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
+import { resultTypeIsAbsent, type ServerInfo } from '../protocol/results.js';
+import { sanitizeText } from '../protocol/sanitize.js';
 import type { Clock } from '../transports/clock.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
 import type { ResolvedOptions } from './config.js';
@@ -33,6 +35,7 @@ export interface NegotiatingPeer {
   capabilities: JsonObject;
   negotiationStartedAt: number;
   elapsedMs(): number;
+  countFault(kind: 'absent-result-type'): void;
   /** Takes the peer's configured secrets out of a text. */
   redact(text: string): string;
   withoutSecrets(event: PeerEvent): PeerEvent;
@@ -90,6 +93,9 @@ export async function runProbe(
   owner.ledger.judged(verdict.type);
   const sent = { method: 'server/discover', id: exchanged.id, revision: input.revision };
   owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
+  if (resultTypeIsAbsent(exchanged.outcome) && verdict.type === 'discover.result') {
+    owner.countFault('absent-result-type');
+  }
   if (verdict.type === 'discover.result' && owner.connection !== null) {
     owner.capabilities = verdict.result.capabilities;
     await owner.connection.select(
@@ -177,7 +183,7 @@ async function connectionForProbe(
   const current = owner.connection;
   if (current?.isOpen === true && current.mayBeProbed && !input.correction) return current;
   // N14: calls in flight are not cut by a refused revision, as far as the deadline of the probe allows.
-  if (current?.isOpen === true && owner.takeDraining()) {
+  if (current?.isOpen === true && !current.perRequestStreams && owner.takeDraining()) {
     const { clock } = owner.options;
     await within(clock, clock.now() + (deadline - clock.now()) / 2, current.whenIdle());
   }
@@ -189,7 +195,7 @@ async function connectionForProbe(
 function probeEvent(owner: NegotiatingPeer, verdict: ProbeVerdict): PeerEvent {
   switch (verdict.type) {
     case 'discover.result':
-      return { type: verdict.type, revision: verdict.revision, server: verdict.result.serverInfo ?? null };
+      return { type: verdict.type, revision: verdict.revision, server: shown(verdict.result.serverInfo) };
     case 'discover.unsupportedVersion':
       return { type: verdict.type, revision: verdict.revision };
     case 'discover.noSignal':
@@ -207,9 +213,15 @@ function probeEvent(owner: NegotiatingPeer, verdict: ProbeVerdict): PeerEvent {
   }
 }
 
-/** Why the ledger would not permit `initialize` to an allowlisted peer. */
+/** A server's word about itself, fit for a context and a screen. */
+function shown(server: ServerInfo | undefined): ServerInfo | null {
+  if (server === undefined) return null;
+  return { name: sanitizeText(server.name, 200), version: sanitizeText(server.version, 100) };
+}
+
+/** Why the ledger would not permit `initialize`, where the allowlist is not what is missing. */
 function whyNotLegacy(owner: NegotiatingPeer): UnavailableReason | null {
-  switch (owner.ledger.refusal()) {
+  switch (owner.ledger.isModern ? 'modern-evidence' : owner.ledger.refusal()) {
     case 'modern-evidence':
       return {
         code: 'modern-evidence',
@@ -230,7 +242,9 @@ function whyNotLegacy(owner: NegotiatingPeer): UnavailableReason | null {
 function initializeEvent(verdict: InitializeVerdict): PeerEvent {
   switch (verdict.type) {
     case 'initialize.result':
-      return { type: verdict.type, revision: verdict.revision, server: verdict.result.serverInfo };
+      return { type: verdict.type, revision: verdict.revision, server: shown(verdict.result.serverInfo) };
+    case 'initialize.rejected':
+      return { type: verdict.type, reason: verdict.reason, curable: verdict.curable === true };
     case 'peer.modernEvidence':
       return { type: verdict.type };
     default:

@@ -7,9 +7,11 @@ import { fromCallback } from 'xstate';
 import { catalogMachine } from '../machines/catalogMachine.js';
 import { createPeerMachine } from '../machines/peerMachine.js';
 import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../machines/ports.js';
-import { METHOD_NOT_FOUND } from '../protocol/codes.js';
+import { METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
+import type { Outcome } from '../protocol/exchange.js';
 import { type IdSource, isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
+import { resultTypeIsAbsent } from '../protocol/results.js';
 import type { PeerCatalog } from '../registry/lease.js';
 import type { Clock } from '../transports/clock.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
@@ -18,7 +20,7 @@ import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { type ExchangeScope, runExchange, within } from './exchangeScope.js';
 import type { PeerReport, PeerStateName } from './facade.js';
 import { Ledger, type Ratchet } from './ledger.js';
-import { emptyCatalog, listTools } from './listing.js';
+import { emptyCatalog, type Listing, listTools } from './listing.js';
 import { crashed, lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
 import { NegotiationRecord } from './negotiationRecord.js';
@@ -27,6 +29,9 @@ import { redactor, secretsOf } from './redact.js';
 export type PeerMachine = ReturnType<typeof createPeerMachine>;
 export type PeerActor = ActorRefFrom<PeerMachine>;
 export type PeerSnapshot = SnapshotFrom<PeerMachine>;
+
+/** A server that announces a change with every listing is believed after so many. */
+const MAX_TORN_WALKS = 3;
 
 /** States kept in a report's path. */
 const MAX_PATH = 50;
@@ -64,6 +69,10 @@ export class PeerOwner {
   /** Revisions refused with -32022 in this negotiation, in order. */
   readonly refused: string[] = [];
   private isDraining = false;
+  /** Connections that end when their calls have (HTTP). */
+  private readonly retired = new Set<Connection>();
+  /** Walks in a row during which a change was announced. */
+  private tornWalks = 0;
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
   private actor: PeerActor | null = null;
@@ -217,8 +226,17 @@ export class PeerOwner {
   }
 
   tellCatalog(event: CatalogEvent): void {
-    const catalog = this.actor?.getSnapshot().children['catalog'];
-    if (catalog !== undefined) (catalog as ActorRefFrom<typeof catalogMachine>).send(event);
+    this.catalog()?.send(event);
+  }
+
+  private catalog(): ActorRefFrom<typeof catalogMachine> | undefined {
+    return this.actor?.getSnapshot().children['catalog'] as ActorRefFrom<typeof catalogMachine> | undefined;
+  }
+
+  /** Starts a negotiation where there is none, or the listing that failed. */
+  retry(): void {
+    if (this.isCallable && this.listing !== null) this.tellCatalog({ type: 'catalog.refresh' });
+    else this.tell({ type: 'host.retry' });
   }
 
   /** A new connection; the one before is closed first, so that two processes of one peer never overlap. */
@@ -239,6 +257,7 @@ export class PeerOwner {
       ids,
       clock,
       maxTotalMs: limits.maxCallMs,
+      redact: this.redact,
       events: {
         modernSign: (sign) => {
           this.ledger.modern(sign);
@@ -259,38 +278,67 @@ export class PeerOwner {
     return connection.open(left);
   }
 
-  /** Closes the connection in use. Resolves when nothing of any connection of this peer is left. */
+  /**
+   * Closes the connection in use. Resolves when nothing of any connection of this peer is left, but for one whose
+   * calls in flight are left alone: over HTTP it ends by itself when they have.
+   */
   release(): Promise<void> {
     const { connection } = this;
     this.connection = null;
-    if (connection !== null)
+    if (connection === null) return this.closing;
+    if (connection.perRequestStreams && this.takeDraining() && connection.isOpen) {
+      this.retired.add(connection);
+      void connection.whenIdle().then(() => {
+        this.retired.delete(connection);
+        return connection.close();
+      });
+    } else {
       this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
+    }
     return this.closing;
   }
 
   /** Idempotent. No connection is opened after it. */
   dispose(): Promise<void> {
     this.isDisposed = true;
+    this.isDraining = false;
+    for (const connection of this.retired) {
+      this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
+    }
     return this.release();
   }
 
-  /**
-   * A call was answered with -32022 (N14): a new negotiation, at most once per `stableAfterMs`. Returns whether one
-   * was asked for.
-   */
-  versionRefused(): boolean {
-    const { clock, limits } = this.options;
-    if (clock.now() - this.lastRenegotiation < limits.stableAfterMs) return false;
-    this.lastRenegotiation = clock.now();
-    this.isDraining = true;
-    this.tell({
-      type: 'call.unsupportedVersion',
-      reason: revisionRefused(this.name),
-    });
-    return true;
+  /** What a request came to, for what it says of the connection, whatever the request was (N14). */
+  noticed(connection: Connection, outcome: Outcome): void {
+    if (this.connection !== connection) return;
+    if (outcome.kind === 'session-lost') {
+      this.tell({ type: 'session.lost', reason: sessionGone(this.name) });
+    } else if (outcome.kind === 'unreachable' && outcome.cause.kind === 'connect-failed') {
+      // Over HTTP nothing else tells that the peer is gone.
+      this.isDraining = true;
+      this.tell({
+        type: 'transport.lost',
+        reason: lost(this.name, { kind: 'reset', detail: outcome.cause.detail }),
+      });
+    } else if (
+      outcome.kind === 'error' &&
+      outcome.correlated &&
+      outcome.error.code === UNSUPPORTED_PROTOCOL_VERSION
+    ) {
+      this.versionRefused();
+    }
   }
 
-  /** Whether calls in flight were left on the connection by {@link versionRefused}; asked once. */
+  /** A new negotiation, at most once per `stableAfterMs`; more often the refusal is that call's error alone. */
+  private versionRefused(): void {
+    const { clock, limits } = this.options;
+    if (clock.now() - this.lastRenegotiation < limits.stableAfterMs) return;
+    this.lastRenegotiation = clock.now();
+    this.isDraining = true;
+    this.tell({ type: 'call.unsupportedVersion', reason: revisionRefused(this.name) });
+  }
+
+  /** Whether calls in flight are to be left alone; asked once. */
   takeDraining(): boolean {
     const { isDraining } = this;
     this.isDraining = false;
@@ -301,20 +349,6 @@ export class PeerOwner {
   noticeLoss(): void {
     const cause = this.connection?.closeCause ?? null;
     if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
-  }
-
-  /** A call did not reach the peer: over HTTP nothing else tells that it is gone. */
-  unreachable(connection: Connection, detail: string): void {
-    if (this.connection !== connection) return;
-    this.tell({ type: 'transport.lost', reason: lost(this.name, { kind: 'reset', detail }) });
-  }
-
-  sessionLost(connection: Connection): void {
-    if (this.connection !== connection) return;
-    this.tell({
-      type: 'session.lost',
-      reason: sessionGone(this.name),
-    });
   }
 
   /** Server requests are answered in the legacy era only; what was not declared is refused at once. */
@@ -342,17 +376,14 @@ export class PeerOwner {
   private async list(scope: ExchangeScope<CatalogEvent>): Promise<void> {
     const { connection } = this;
     if (connection === null) return;
-    const { clock, limits } = this.options;
-    // What a server does not declare is not asked for.
-    const listing = isJsonObject(this.capabilities['tools'])
-      ? await listTools({
-          peer: this.name,
-          clock,
-          timeoutMs: limits.listTimeoutMs,
-          request: (members, timeoutMs) => connection.request('tools/list', members, { timeoutMs }).outcome,
-        })
-      : ({ ok: true, catalog: emptyCatalog(this.name) } as const);
+    const listing = await this.walk(connection);
     if (this.connection !== connection || !scope.isActive) return;
+    if (listing.ok && this.isTorn()) {
+      // What was seen is a list that the server may never have had.
+      const { tools, digest } = listing.catalog;
+      scope.report({ type: 'list.done', count: tools.length, digest });
+      return;
+    }
     this.listed = true;
     if (listing.ok) {
       this.tools = listing.catalog.tools.length;
@@ -368,7 +399,34 @@ export class PeerOwner {
       this.listing = message;
       this.options.onListingFailed(message);
       scope.report({ type: 'list.failed', message });
+      if (listing.outcome !== undefined) this.noticed(connection, listing.outcome);
     }
+  }
+
+  private walk(connection: Connection): Promise<Listing> {
+    const { clock, limits } = this.options;
+    // What a server does not declare is not asked for.
+    if (!isJsonObject(this.capabilities['tools'])) {
+      return Promise.resolve({ ok: true, catalog: emptyCatalog(this.name) });
+    }
+    return listTools({
+      peer: this.name,
+      clock,
+      timeoutMs: limits.listTimeoutMs,
+      request: async (members, timeoutMs) => {
+        const outcome = await connection.request('tools/list', members, { timeoutMs }).outcome;
+        if (resultTypeIsAbsent(outcome) && connection.agreed?.era === 'modern')
+          this.countFault('absent-result-type');
+        return outcome;
+      },
+    });
+  }
+
+  /** Whether a change was announced during the walk; a server that does so each time is believed all the same. */
+  private isTorn(): boolean {
+    const torn = this.catalog()?.getSnapshot().context.torn === true;
+    this.tornWalks = torn ? this.tornWalks + 1 : 0;
+    return torn && this.tornWalks < MAX_TORN_WALKS;
   }
 }
 

@@ -11,7 +11,6 @@ import { createRegistryPort } from '../registry/registryPort.js';
 import type { RegistryEvent } from '../registry/registryPorts.js';
 import { RegistryStore } from '../registry/store.js';
 import type { Clock } from '../transports/clock.js';
-import type { Connection } from '../transports/connection.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { CollisionError, PeerageError, RequiredPeerError, UnknownPeerError } from './errors.js';
 import type { PeerReport, StartReport } from './facade.js';
@@ -150,7 +149,7 @@ export class HostRuntime implements HostPort {
   }
 
   crashed(actorId: string): void {
-    const owner = this.owners.get(actorId.slice('peer:'.length));
+    const owner = actorId.startsWith('peer:') ? this.owners.get(actorId.slice('peer:'.length)) : undefined;
     if (owner === undefined) return;
     void owner.dispose();
     this.queue.done(owner.name);
@@ -337,13 +336,9 @@ export class HostRuntime implements HostPort {
         const owner = this.owners.get(peer);
         return owner?.connection === connection && owner.isCallable;
       },
-      versionRefused: (peer) => {
-        this.owners.get(peer)?.versionRefused();
-      },
+      noticed: (peer, connection, outcome) => this.owners.get(peer)?.noticed(connection, outcome),
       isEnding: () => this.isEnding,
       faulted: (peer, kind) => this.owners.get(peer)?.countFault(kind),
-      unreachable: (peer, connection, detail) => this.owners.get(peer)?.unreachable(connection, detail),
-      sessionLost: (peer, connection: Connection) => this.owners.get(peer)?.sessionLost(connection),
     };
   }
 

@@ -62,7 +62,10 @@ export const catalogMachine = setup({
           { guard: 'isTorn', target: 'coalescing', actions: 'noteList' },
           { target: 'fresh', actions: 'noteList' },
         ],
-        'list.failed': { target: 'failed', actions: 'noteProblem' },
+        'list.failed': [
+          { guard: 'isTorn', target: 'coalescing', actions: 'noteProblem' },
+          { target: 'failed', actions: 'noteProblem' },
+        ],
       },
     },
     fresh: {

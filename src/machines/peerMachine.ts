@@ -88,7 +88,8 @@ export const peerSetup = setup({
     forgetEra: assign({ era: 'unknown' as const, revision: null, server: null }),
     noteReason: assign(({ event }) => ({
       reason: 'reason' in event ? event.reason : null,
-      curable: event.type === 'discover.noSignal' ? !event.terminal : false,
+      curable:
+        event.type === 'discover.noSignal' ? !event.terminal : 'curable' in event && event.curable === true,
     })),
     forgetReason: assign({ reason: null, curable: false }),
     noteLoss: assign(({ event }) => ({ reason: 'reason' in event ? event.reason : null, curable: true })),

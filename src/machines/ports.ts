@@ -86,7 +86,8 @@ export type PeerEvent =
   | { readonly type: 'discover.unauthorized'; readonly reason: UnavailableReason }
   /** N10 */
   | ({ readonly type: 'initialize.result' } & ServerFacts)
-  | { readonly type: 'initialize.rejected'; readonly reason: UnavailableReason }
+  /** `curable`: nothing of the peer was reached, so time may cure it (N6). */
+  | { readonly type: 'initialize.rejected'; readonly reason: UnavailableReason; readonly curable?: boolean }
   | { readonly type: 'initialize.unauthorized'; readonly reason: UnavailableReason }
   /** N12. Sent by the owner, in any state. */
   | { readonly type: 'peer.modernEvidence' }

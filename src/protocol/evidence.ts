@@ -270,7 +270,12 @@ function noSignal(
 export type InitializeVerdict = VerdictBase &
   (
     | { readonly type: 'initialize.result'; readonly revision: string; readonly result: InitializeResult }
-    | { readonly type: 'initialize.rejected'; readonly reason: UnavailableReason }
+    | {
+        readonly type: 'initialize.rejected';
+        readonly reason: UnavailableReason;
+        /** No signal: time may cure it. */
+        readonly curable?: boolean;
+      }
     | { readonly type: 'initialize.unauthorized'; readonly reason: UnavailableReason }
     | { readonly type: 'peer.modernEvidence'; readonly sign: ModernSign }
   );
@@ -317,8 +322,13 @@ export function judgeInitialize(outcome: Outcome, context: InitializeContext): I
       return rejected(outcome.detail, context);
     case 'closed':
       return rejected(`a closed connection (${outcome.cause.detail})`, context);
-    case 'unreachable':
-      return rejected(outcome.cause.detail, context);
+    case 'unreachable': {
+      const { kind, detail, terminal } = outcome.cause;
+      const code = kind === 'spawn-failed' ? 'spawn-failed' : 'unreachable';
+      const message = sanitizeText(`initialize did not reach ${context.peer}: ${detail}`, 500);
+      const reason = { code, message, fix: fixFor(kind) } as const;
+      return { type: 'initialize.rejected', rule: 'N6', reason, curable: !terminal };
+    }
     case 'session-lost':
       return rejected('HTTP 404', context);
     case 'cancelled':

@@ -3,6 +3,7 @@
  * only where the specification says so. The answer of a call is checked by `calls/normalize.ts` instead.
  */
 import { z } from 'zod';
+import type { Outcome } from './exchange.js';
 import type { JsonObject, JsonValue } from './jsonRpc.js';
 import { isJsonObject } from './jsonRpc.js';
 
@@ -99,6 +100,13 @@ export function parseInitializeResult(value: JsonValue): Parsed<InitializeResult
 /** The `resultType` of a result; an absent one reads as `complete` in both eras (N19). */
 export function resultTypeOf(value: JsonValue): JsonValue {
   return isJsonObject(value) && value['resultType'] !== undefined ? value['resultType'] : 'complete';
+}
+
+/** Whether a result came without `resultType`: read as complete, and a fault of a modern peer (N19). */
+export function resultTypeIsAbsent(outcome: Outcome): boolean {
+  return (
+    outcome.kind === 'result' && isJsonObject(outcome.result) && outcome.result['resultType'] === undefined
+  );
 }
 
 /** The self-reported identity in a modern result's `_meta`, if it is well-formed. */

@@ -28,6 +28,8 @@ export interface ConnectionOptions {
   readonly events: ConnectionEvents;
   /** Longest life of a request whose deadline is extended by progress. */
   readonly maxTotalMs: number;
+  /** Takes configured secrets out of the message of an error, before anybody shortens it. Default: nothing. */
+  readonly redact?: (text: string) => string;
 }
 
 export interface RequestOptions {
@@ -79,9 +81,13 @@ export class Connection {
     this.clock = options.clock;
     this.events = options.events;
     this.maxTotalMs = options.maxTotalMs;
-    this.inbox = new Inbox(options.events, (cause) => {
-      this.end(cause);
-      void this.close();
+    this.inbox = new Inbox({
+      events: options.events,
+      redact: options.redact ?? ((text) => text),
+      flooded: (cause) => {
+        this.end(cause);
+        void this.close();
+      },
     });
     this.transport = options.transport({
       message: (text, exchange) => {

@@ -15,6 +15,14 @@ const MAX_RUBBISH = 10_000;
 
 type Response = Incoming & { kind: 'result' | 'error' | 'malformed' };
 
+export interface InboxOptions {
+  readonly events: ConnectionEvents;
+  /** For the messages of errors. */
+  readonly redact: (text: string) => string;
+  /** Called when more came that is no message than is tolerated. */
+  readonly flooded: (cause: CloseCause) => void;
+}
+
 export class Inbox {
   /** The selected era; null while it is negotiated. */
   era: Era | null = null;
@@ -22,16 +30,17 @@ export class Inbox {
   isNegotiating = true;
   private readonly requests = new Map<number, PendingRequest>();
   private readonly events: ConnectionEvents;
+  private readonly redact: (text: string) => string;
   private readonly flooded: (cause: CloseCause) => void;
   private firstId = 0;
   private lastId = 0;
   /** Messages in a row that were none. */
   private rubbish = 0;
 
-  /** @param flooded called when more came that is no message than is tolerated */
-  constructor(events: ConnectionEvents, flooded: (cause: CloseCause) => void) {
-    this.events = events;
-    this.flooded = flooded;
+  constructor(options: InboxOptions) {
+    this.events = options.events;
+    this.redact = options.redact;
+    this.flooded = options.flooded;
   }
 
   /** Requests in flight. */
@@ -66,7 +75,7 @@ export class Inbox {
     // N21: read before it is correlated and before anything is dropped.
     if (this.isNegotiating) this.scan(message);
     if (this.isPlainResult(message, exchange)) return;
-    this.sort(parseMessage(message), message, exchange);
+    this.sort(this.withoutSecrets(parseMessage(message)), message, exchange);
   }
 
   /** A text that can be no valid answer: it is read for modern evidence only. */
@@ -90,6 +99,11 @@ export class Inbox {
     this.rubbish = 0;
     request.settleResult(result);
     return true;
+  }
+
+  private withoutSecrets(incoming: Incoming): Incoming {
+    if (incoming.kind !== 'error') return incoming;
+    return { ...incoming, error: { ...incoming.error, message: this.redact(incoming.error.message) } };
   }
 
   private sort(incoming: Incoming, message: unknown, exchange: Exchange | null): void {

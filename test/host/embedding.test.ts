@@ -100,6 +100,25 @@ describe('a host that an application invokes', () => {
     expect(actor.getSnapshot().context.output).toMatchObject({ peers: [{ name: 'one', state: 'stopped' }] });
   });
 
+  it('the stop of a facade ends the actor, although that facade never started it', async () => {
+    const actor = start({ host: hostLogic({ peers: { one: modernFake().config } }) });
+    await ready(actor);
+    await hostOf(child(actor)).stop();
+    expect(actor.getSnapshot().value).toBe('off');
+    expect(actor.getSnapshot().context.output).toMatchObject({ peers: [{ name: 'one', state: 'stopped' }] });
+  });
+
+  it('the start of a facade whose host was ended by its parent rejects', async () => {
+    for (const isReady of [true, false]) {
+      const actor = start({ host: hostLogic({ peers: { one: modernFake().config } }) });
+      if (isReady) await ready(actor);
+      const host = hostOf(child(actor));
+      actor.send({ type: 'quit' });
+      await expect(host.start()).rejects.toThrow('stopped');
+      await host.stop();
+    }
+  });
+
   it('a start that fails leads to onError, with the typed error and nothing left running', async () => {
     const fake = modernFake();
     const actor = start({
@@ -146,6 +165,32 @@ describe('a host that an application invokes', () => {
 });
 
 describe('two hosts in one application', () => {
+  it('may be invoked under one id in two places', async () => {
+    const embedded = () =>
+      setup({ actors: { host: hostLogic({ peers: { one: modernFake().config } }) } }).createMachine({
+        invoke: { id: 'host', src: 'host' },
+      });
+    const machine = setup({ actors: { left: embedded(), right: embedded() } }).createMachine({
+      invoke: [
+        { id: 'left', src: 'left' },
+        { id: 'right', src: 'right' },
+      ],
+    });
+    const actor = createActor(machine);
+    const errors: unknown[] = [];
+    actor.subscribe({ error: (error) => errors.push(error) });
+    actors.push(actor);
+    actor.start();
+    const of = (side: 'left' | 'right') => {
+      const { children } = (actor.getSnapshot().children[side] as AnyActorRef).getSnapshot();
+      return hostOf(children.host as AnyActorRef);
+    };
+    await Promise.all([of('left').start(), of('right').start()]);
+    expect(errors).toEqual([]);
+    expect([of('left').id, of('right').id]).toEqual(['host', 'host~2']);
+    await Promise.all([of('left').stop(), of('right').stop()]);
+  });
+
   it('may have peers of equal names', async () => {
     const work = modernFake({ tools: ['work'] });
     const home = legacyFake({ tools: ['home'] });

@@ -632,7 +632,7 @@ describe('requests of a server', () => {
     fake.say({ id: 1, method: 'ping' });
     fake.say({ id: 'x', result: {} });
     expect(fake.heard).toHaveLength(before);
-    expect(host.peer('one').report().faults).toEqual({ 'server-request': 1, foreign: 1 });
+    expect(host.peer('one').report().faults).toMatchObject({ 'server-request': 1, foreign: 1 });
   });
 });
 
@@ -828,6 +828,250 @@ it('a configured secret that a server repeats is shown nowhere', async () => {
   const shown = [JSON.stringify(report), host.peer('one').explain(), ...snapshots].join('\n');
   expect(shown).toContain('bad token');
   expect(shown).not.toContain(secret);
+});
+
+describe('modern evidence', () => {
+  it('is heard in the second probe of a modern connection too, and forbids', async () => {
+    const clock = createSimulatedClock();
+    const refusal = { error: { code: -32022, message: 'no', data: { supported: ['2031-01-01'] } } };
+    let isForgotten = false;
+    let isSilent = false;
+    const fake = modernFake({
+      allowLegacy: true,
+      on: (message) => {
+        if (isSilent) return message.method === 'server/discover' ? null : undefined;
+        return isForgotten && message.method !== 'tools/list' ? refusal : undefined;
+      },
+    });
+    const host = hostWith({ one: fake }, { clock, maxAttempts: 3 });
+    await host.start();
+    host.forget('one');
+    isForgotten = true;
+    await host.call('search');
+    clock.advance(500);
+    expect(await host.peer('one').waitUntil('settled')).toMatchObject({
+      reason: { code: 'no-mutual-version' },
+    });
+    isSilent = true;
+    host.peer('one').retry();
+    const settled = host.peer('one').waitUntil('settled');
+    while (fake.methods().filter((method) => method === 'server/discover').length < 3)
+      await Promise.resolve();
+    clock.advance(15_000);
+    expect(await settled).toMatchObject({ state: 'unavailable', reason: { code: 'modern-evidence' } });
+    expect(fake.methods()).not.toContain('initialize');
+  });
+
+  it('is remembered although the stored memory fails', async () => {
+    let isModern = true;
+    const fake = modernFake({
+      allowLegacy: true,
+      on: (message) => (message.method === 'server/discover' && !isModern ? methodNotFound : undefined),
+    });
+    const fail = (): never => {
+      throw new Error('disk full');
+    };
+    const ratchet = { get: () => undefined, set: fail, delete: fail };
+    const host = hostWith({ one: fake }, { ratchet });
+    await host.start();
+    isModern = false;
+    fake.connections[0]?.close({ kind: 'exit', detail: 'exit 1' });
+    host.peer('one').retry();
+    await host.peer('one').waitUntil('settled');
+    expect(host.peer('one').report()).toMatchObject({
+      state: 'unavailable',
+      reason: { code: 'modern-evidence' },
+    });
+    expect(fake.methods()).not.toContain('initialize');
+  });
+
+  it('a stored memory that cannot be read forbids', async () => {
+    const fake = legacyFake();
+    const get = (): never => {
+      throw new Error('unreadable');
+    };
+    const host = hostWith({ one: fake }, { ratchet: { get, set: () => undefined, delete: () => undefined } });
+    await host.start();
+    expect(fake.methods()).toEqual(['server/discover']);
+  });
+
+  it('a peer that has been modern is not told to set allowLegacy', async () => {
+    let isModern = true;
+    const fake = modernFake({
+      on: (message) => (message.method === 'server/discover' && !isModern ? methodNotFound : undefined),
+    });
+    const host = hostWith({ one: fake });
+    await host.start();
+    isModern = false;
+    fake.connections[0]?.close({ kind: 'exit', detail: 'exit 1' });
+    host.peer('one').retry();
+    expect(await host.peer('one').waitUntil('settled')).toMatchObject({
+      reason: { code: 'modern-evidence', fix: expect.stringContaining('forget') },
+    });
+  });
+});
+
+describe('what a listing comes to', () => {
+  it('is tried again by retry()', async () => {
+    let isBroken = true;
+    const fake = modernFake({
+      on: (message) => (message.method === 'tools/list' && isBroken ? methodNotFound : undefined),
+    });
+    const host = hostWith({ one: fake });
+    await host.start();
+    isBroken = false;
+    const changed = new Promise((resolve) => host.on('catalogChanged', resolve));
+    host.peer('one').retry();
+    await changed;
+    expect(names(host)).toEqual(['search']);
+    expect(host.peer('one').report().listing).toBe(null);
+  });
+
+  it('a refused revision and an endpoint that is gone are told to the chart', async () => {
+    const refusal = { error: { code: -32022, message: 'no', data: { supported: ['2026-07-28'] } } };
+    const fake = modernFake({ on: (message) => (message.method === 'tools/list' ? refusal : undefined) });
+    const host = hostWith({ one: fake }, { maxAttempts: 3, backoffMinMs: 60_000, backoffMaxMs: 60_000 });
+    await host.start();
+    expect(host.peer('one').state).toBe('reconnecting');
+  });
+
+  it('a walk during which a change was announced is discarded', async () => {
+    let walk = 0;
+    const fake = modernFake({
+      on: (message, self) => {
+        if (message.method !== 'tools/list') return undefined;
+        const page = message.params?.['cursor'] === undefined ? 1 : 2;
+        if (page === 1) walk += 1;
+        if (walk === 1 && page === 2) self.say({ method: 'notifications/tools/list_changed' });
+        const list = { tools: [tool(`walk${walk}page${page}`)] };
+        return page === 1 ? { ...list, nextCursor: 'more' } : list;
+      },
+    });
+    const host = hostWith({ one: fake });
+    const added: string[] = [];
+    host.on('catalogChanged', (change) => added.push(...change.added));
+    await host.start();
+    expect(added).toEqual(['walk2page1', 'walk2page2']);
+  });
+
+  it('a server that announces a change with every listing is believed all the same', async () => {
+    const fake = modernFake({
+      on: (message, self) => {
+        if (message.method === 'tools/list') self.say({ method: 'notifications/tools/list_changed' });
+        return undefined;
+      },
+    });
+    const host = hostWith({ one: fake });
+    await host.start();
+    expect(names(host)).toEqual(['search']);
+  });
+});
+
+describe('the deadline of a call', () => {
+  it.each([Number.NaN, 0, -5])('of %s ms has passed', async (timeoutMs) => {
+    const fake = modernFake();
+    const host = hostWith({ one: fake });
+    await host.start();
+    const before = fake.heard.length;
+    expect(await host.call('search', {}, { timeoutMs })).toMatchObject({
+      status: 'timeout',
+      delivery: 'not-sent',
+    });
+    expect(fake.heard).toHaveLength(before);
+  });
+
+  it.each([Number.POSITIVE_INFINITY, 2 ** 31, 1e12])('of %s ms is a long one', async (timeoutMs) => {
+    const host = hostWith({ one: modernFake() });
+    await host.start();
+    expect(await host.call('search', {}, { timeoutMs })).toMatchObject({ status: 'ok' });
+  });
+});
+
+it('over HTTP a call that reaches nobody does not cut the calls in flight', async () => {
+  let isDown = false;
+  const waiting: number[] = [];
+  const fake = modernFake({
+    perRequestStreams: true,
+    on: (message, self) => {
+      if (message.method !== 'tools/call') return undefined;
+      const id = message.id as number;
+      const cause = { kind: 'connect-failed', detail: 'connection refused', terminal: false } as const;
+      if (isDown) self.connections[0]?.end(id, { kind: 'unreachable', redirected: false, cause });
+      else waiting.push(id);
+      return null;
+    },
+  });
+  const host = hostWith({ one: fake }, { maxAttempts: 3, backoffMinMs: 60_000, backoffMaxMs: 60_000 });
+  await host.start();
+  const first = host.call('search');
+  while (waiting.length === 0) await Promise.resolve();
+  isDown = true;
+  await host.call('search');
+  expect(host.peer('one').state).toBe('reconnecting');
+  expect(fake.connections[0]?.closed).toBe(false);
+  const result = { content: [], resultType: 'complete' };
+  fake.connections[0]?.send(JSON.stringify({ jsonrpc: '2.0', id: waiting[0], result }), waiting[0]);
+  expect(await first).toMatchObject({ status: 'ok' });
+  await host.stop();
+  expect(fake.connections[0]?.closed).toBe(true);
+});
+
+it('initialize that reaches nobody is no rejection: time may cure it', async () => {
+  let opens = 0;
+  const base = legacyFake({
+    on: (message, self) => {
+      if (message.method !== 'server/discover') return undefined;
+      self.connections.at(-1)?.close({ kind: 'exit', detail: 'exit 1', exitCode: 1 });
+      return null;
+    },
+  });
+  const host = createHost({
+    maxAttempts: 0,
+    peers: {
+      one: {
+        ...base.config,
+        createTransport: (events) => {
+          const transport = base.config.createTransport(events);
+          opens += 1;
+          if (opens === 1) return transport;
+          const cause = { kind: 'spawn-failed', detail: 'no more processes', terminal: false } as const;
+          return {
+            ...transport,
+            kind: 'memory',
+            perRequestStreams: false,
+            close: () => transport.close(),
+            abort() {},
+            send() {},
+            open: async () => ({ ok: false, cause }),
+          };
+        },
+      },
+    },
+  });
+  hosts.push(host);
+  expect((await host.start()).peers).toMatchObject([
+    { state: 'unavailable', reason: { code: 'spawn-failed' }, initializeSent: 0 },
+  ]);
+});
+
+it('what a server says of itself is bounded and escaped', async () => {
+  const serverInfo = { name: `\u001b[31m${'x'.repeat(10_000)}`, version: '1' };
+  const host = hostWith({
+    one: modernFake({
+      on: (message) =>
+        message.method === 'server/discover'
+          ? {
+              supportedVersions: ['2026-07-28'],
+              capabilities: {},
+              _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+            }
+          : undefined,
+    }),
+  });
+  const { peers } = await host.start();
+  expect(peers[0]?.server?.name.length).toBeLessThan(300);
+  expect(peers[0]?.server?.name).not.toContain('\u001b');
+  expect(peers[0]?.faults).toEqual({ 'absent-result-type': 1 });
 });
 
 describe('hostOf', () => {

@@ -144,6 +144,15 @@ describe('the catalog of one peer', () => {
     expect(catalog.context).toMatchObject({ count: 5, problem: null });
   });
 
+  it('a walk that failed while a change was announced is made again', () => {
+    const catalog = driveCatalog();
+    catalog.send(changed, failed);
+    expect(catalog.state).toBe('coalescing');
+    expect(catalog.context.problem).toBe('the cursor repeats');
+    catalog.clock.advance(COALESCE_MS);
+    expect(catalog.state).toBe('fetching');
+  });
+
   it('an answer without a walk changes nothing', () => {
     const catalog = driveCatalog();
     catalog.send(done(3), done(4), failed);
