@@ -3,7 +3,7 @@
 //
 //   node examples/embedded.mjs
 
-import { mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callLogic, hostLogic } from 'peerage';
@@ -76,7 +76,7 @@ console.log(`search came to: ${answer.status}, answered by ${answer.peer}`);
 // The server writes the file when it hears of the cancellation: first it is there, then there is something in it.
 const heard = new Promise((resolve) => {
   const watcher = watch(folder, () => {
-    const text = readFileSync(cancellations, 'utf8');
+    const text = existsSync(cancellations) ? readFileSync(cancellations, 'utf8') : '';
     if (!text.endsWith('\n')) return;
     watcher.close();
     resolve(text);

@@ -5,11 +5,13 @@ import { createServer } from 'node:http';
 const loopbackNames = new Set(['127.0.0.1', 'localhost']);
 
 /**
- * Serves `handle(request, response)` at `/mcp` on 127.0.0.1, on the port that PORT names or on one that the system
+ * Serves `handle(request, response)` at `/mcp` on 127.0.0.1, on the port after `--port` or on one that the system
  * chooses, and prints `{"url": …}` as one line on stdout once it listens. The end of stdin ends the process, so that
  * a parent that dies never leaves a server behind.
  */
 export function serveOnLoopback(handle) {
+  const at = process.argv.indexOf('--port');
+  const port = at === -1 ? 0 : Number(process.argv[at + 1]);
   const server = createServer((request, response) => {
     // A page in a browser can reach this port under a name of its own (DNS rebinding); its Host tells.
     if (!loopbackNames.has((request.headers.host ?? '').replace(/:\d+$/, '')))
@@ -23,7 +25,7 @@ export function serveOnLoopback(handle) {
       else endWith(response, 500, 'internal error');
     });
   });
-  server.listen(Number(process.env.PORT ?? 0), '127.0.0.1', () => {
+  server.listen(port, '127.0.0.1', () => {
     process.stdout.write(`${JSON.stringify({ url: `http://127.0.0.1:${server.address().port}/mcp` })}\n`);
   });
   process.stdin.resume();

@@ -146,11 +146,12 @@ describe('a modern HTTP server', () => {
     expect(await weather()).toMatchObject({ status: 'ok' });
     await first.kill();
 
+    // The end of the idle connection may not have been read yet, and then the call is written into it.
+    expect((await weather()).delivery).toMatch(/^(not-sent|unknown)$/);
     // Nothing listens: the connection is refused before a byte is written.
-    const down = await weather();
-    expect(down).toMatchObject({ delivery: 'not-sent', status: 'unavailable' });
+    expect(await weather()).toMatchObject({ delivery: 'not-sent', status: 'unavailable' });
     await serve('modern-http.mjs', [], first.port);
-    await host.peer('it').waitUntil('callable');
+    await isBack(host, 'it', 'weather', 'modern');
     expect(await weather()).toMatchObject({ status: 'ok', era: 'modern' });
     expect(host.peer('it').report().initializeSent).toBe(0);
     expect(host.peer('other').report().path).toEqual(['idle', 'probing', 'modern']);
@@ -172,7 +173,7 @@ describe('a modern HTTP server', () => {
     expect(await pending).toMatchObject({ status: 'lost', delivery: 'unknown', attempts: 1 });
 
     await serve('modern-http.mjs', [], first.port);
-    await host.peer('it').waitUntil('callable');
+    await isBack(host, 'it', 'weather', 'modern');
     expect(await weather()).toMatchObject({ status: 'ok' });
     await host.stop();
     await proxy.close();

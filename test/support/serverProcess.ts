@@ -29,9 +29,8 @@ export async function startExample(
   args: readonly string[] = [],
   port = 0,
 ): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [example(name), ...args], {
+  const child = spawn(process.execPath, [example(name), ...args, '--port', String(port)], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...process.env, PORT: String(port) },
   });
   const { url } = JSON.parse(await lineWith(child, child.stdout, '"url"')) as { url: string };
   return running(child, url);
