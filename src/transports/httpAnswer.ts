@@ -9,6 +9,7 @@ import { isUtf8 } from 'node:buffer';
 import { sanitizeText } from '../protocol/sanitize.js';
 import { createByteGatherer } from './byteGatherer.js';
 import { readRetryAfter } from './httpErrors.js';
+import { createJsonEnd, holdsWholeJson } from './jsonEnd.js';
 import { createSseReader } from './sseMessages.js';
 import type { StreamEnd } from './transport.js';
 
@@ -23,6 +24,8 @@ export interface AnswerHead {
   readonly hadSession: boolean;
   /** False for a notification or a response: nothing is due but a 2xx. */
   readonly answerDue: boolean;
+  /** The answer to a probe or to `initialize`: a JSON body is overheard when it is whole, not when it ends. */
+  readonly negotiates: boolean;
 }
 
 export interface AnswerContext {
@@ -44,10 +47,14 @@ export interface AnswerReader {
   end(): StreamEnd;
   /** The body was cut off; `broken` is the end of an answer that was a good one until then. */
   cut(broken: StreamEnd): StreamEnd;
+  /** Nobody waits for the rest. */
+  abandon(): void;
 }
 
 /** An error's body is a sentence, not a payload; 64 KiB is above every error page that was ever meant to be read. */
 export const MAX_ERROR_BODY_BYTES = 64 * 1024;
+/** What forbids `initialize` is short. */
+const MAX_OVERHEARD_BYTES = 64 * 1024;
 const MAX_DETAIL_LENGTH = 300;
 /** Longest excerpt of a peer's words within a detail. */
 const MAX_EXCERPT_LENGTH = 200;
@@ -100,39 +107,75 @@ const JSON_TYPE = 'application/json';
 const NO_TEXT: Body = { empty: false, text: undefined };
 
 function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): AnswerReader {
-  const reader = createSseReader(maxBytes, hand);
+  const reader = createSseReader(maxBytes, hand, (data) => overhearWhole(data, context));
   return {
     push(chunk) {
       const problem = reader.push(chunk);
       if (problem === null) return null;
       return good ? malformed(head, problem, context) : finish(NO_TEXT);
     },
-    end: () => finish(NO_TEXT),
-    cut: (broken) => (good ? broken : finish(NO_TEXT)),
+    end() {
+      reader.end();
+      return finish(NO_TEXT);
+    },
+    cut(broken) {
+      reader.end();
+      return good ? broken : finish(NO_TEXT);
+    },
+    abandon: () => reader.end(),
   };
 }
 
-function readWhole({ good, maxBytes, hand, finish }: Reading): AnswerReader {
+function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): AnswerReader {
   const gatherer = createByteGatherer();
+  /** A body may be whole and never end: a wrong `Content-Length`, no last chunk. */
+  const jsonEnd = head.negotiates ? createJsonEnd() : null;
+  let heard = false;
+
+  function hear(bytes: Buffer): void {
+    if (heard) return;
+    heard = true;
+    overhearWhole(bytes, context);
+  }
+
   return {
     push(chunk) {
       if (gatherer.size + chunk.length > maxBytes) {
         return finish({ ...NO_TEXT, problem: `the body is longer than ${maxBytes} bytes` });
       }
       gatherer.add(chunk);
+      if (jsonEnd?.push(chunk) === true) {
+        const bytes = gatherer.take();
+        gatherer.add(bytes);
+        hear(bytes);
+      }
       return null;
     },
     end() {
       const bytes = gatherer.take();
-      if (!isUtf8(bytes)) return finish({ ...NO_TEXT, problem: 'the body is not valid UTF-8' });
+      if (!isUtf8(bytes)) {
+        hear(bytes);
+        return finish({ ...NO_TEXT, problem: 'the body is not valid UTF-8' });
+      }
       const text = withoutByteOrderMark(bytes.toString('utf8'));
       const empty = !/\S/.test(text);
       // Where a message was due, whether it is one is for its reader to say.
-      if (good ? !empty : /^\s*[[{]/.test(text)) hand(text);
+      if (good ? !empty : /^\s*[[{]/.test(text) && !(heard && hand === context.overhear)) hand(text);
       return finish({ empty, text });
     },
-    cut: (broken) => (good ? broken : finish(NO_TEXT)),
+    cut(broken) {
+      hear(gatherer.take());
+      return good ? broken : finish(NO_TEXT);
+    },
+    // What was whole has been heard.
+    abandon() {},
   };
+}
+
+/** Hands on what is no message, if it holds a whole one: also one that is no UTF-8 (N21). */
+function overhearWhole(bytes: Buffer, context: AnswerContext): void {
+  if (bytes.length > MAX_OVERHEARD_BYTES || !holdsWholeJson(bytes)) return;
+  context.overhear(withoutByteOrderMark(bytes.toString('utf8')));
 }
 
 function endOf(head: AnswerHead, body: Body, context: AnswerContext): StreamEnd {

@@ -43,6 +43,8 @@ type Headers = Record<string, string | string[] | undefined>;
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
 const MAX_DETAIL_LENGTH = 300;
+/** Any answer to these may forbid `initialize` (N21). */
+const NEGOTIATION_METHODS: ReadonlySet<string | null> = new Set(['server/discover', 'initialize']);
 
 /**
  * Handler of undici's dispatch. `onRequestStart` is called right before the head is handed to the socket, in the same
@@ -104,7 +106,9 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   /** Closes the stream; `onEnd` is not called any more. */
   abandon(): void {
     if (this.#settled) return;
-    this.#settle();
+    if (this.#negotiates) this.#reader?.abandon();
+    // Whoever heard something just now may have given it up as well.
+    if (!this.#settled) this.#settle();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -145,6 +149,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       redirected: this.#redirected,
       hadSession,
       answerDue: this.exchange.id !== null,
+      negotiates: this.#negotiates,
     };
     this.#reader = createAnswerReader(
       head,
@@ -223,6 +228,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   get #redirected(): boolean {
     return this.#redirects > 0;
+  }
+
+  get #negotiates(): boolean {
+    return NEGOTIATION_METHODS.has(this.exchange.method);
   }
 
   #answerContext() {

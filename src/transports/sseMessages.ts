@@ -13,32 +13,43 @@ const CR = 0x0d;
 const COLON = 0x3a;
 const SPACE = 0x20;
 const NEW_LINE = Buffer.from([LF]);
+const NOTHING = Buffer.alloc(0);
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 /** Room for `data: ` and a byte order mark in a line that has not ended. */
 const FIELD_BYTES = 9;
 
 export interface SseReader {
   /**
-   * Takes the next bytes and delivers every event they complete.
+   * Takes the next bytes and delivers every event they complete. What follows a bad event within them is dropped.
    *
    * @returns what is wrong, in a sentence; nothing may be pushed after that. `null` where all is well
    */
   push(chunk: Buffer): string | null;
+  /** No more bytes. An event that is left unfinished is none, as the standard has it: its data are dropped. */
+  end(): void;
 }
 
 /**
- * An event that the end of the stream leaves unfinished is no event, as the standard has it; there is nothing to do
- * at the end. `id` and `retry` are not kept.
+ * `id` and `retry` are not kept.
  *
  * @param maxEventBytes longest event, its comments not counted
  * @param deliver gets the data of each event that may be a message
+ * @param drop gets the data of each other event, unless they are too long
  */
-export function createSseReader(maxEventBytes: number, deliver: (text: string) => void): SseReader {
+export function createSseReader(
+  maxEventBytes: number,
+  deliver: (text: string) => void,
+  drop: (data: Buffer) => void,
+): SseReader {
   /** What there is of a line that has not ended. */
   const line = createByteGatherer();
   /** This event's `data` lines, joined by LF. */
   const data = createByteGatherer();
   let hasData = false;
+  /** This event is too long; its other `data` lines are not kept either. */
+  let overlong = false;
+  /** What was wrong first. */
+  let problem: string | null = null;
   let type = '';
   let skipLf = false;
   let first = true;
@@ -54,8 +65,7 @@ export function createSseReader(maxEventBytes: number, deliver: (text: string) =
     while (lf >= 0 || cr >= 0) {
       const endsInCr = cr >= 0 && (lf < 0 || cr < lf);
       const end = endsInCr ? cr : lf;
-      const problem = endLine(chunk.subarray(start, end));
-      if (problem !== null) return problem;
+      endLine(chunk.subarray(start, end));
       start = end + 1;
       if (endsInCr && chunk[start] === LF) start += 1;
       else if (endsInCr && start === chunk.length) skipLf = true;
@@ -65,10 +75,18 @@ export function createSseReader(maxEventBytes: number, deliver: (text: string) =
     if (start < chunk.length) {
       line.add(start === 0 ? chunk : chunk.subarray(start));
     }
-    return line.size + data.size > maxEventBytes + FIELD_BYTES ? tooLong() : null;
+    if (line.size + data.size > maxEventBytes + FIELD_BYTES) tooLong();
+    return problem;
   }
 
-  function endLine(rest: Buffer): string | null {
+  function end(): void {
+    if (line.size > 0) endLine(NOTHING);
+    const isLeft = hasData && !overlong;
+    hasData = false;
+    if (isLeft) drop(data.take());
+  }
+
+  function endLine(rest: Buffer): void {
     let whole = rest;
     if (line.size > 0) {
       line.add(rest);
@@ -78,42 +96,47 @@ export function createSseReader(maxEventBytes: number, deliver: (text: string) =
       first = false;
       if (whole.subarray(0, 3).equals(BYTE_ORDER_MARK)) whole = whole.subarray(3);
     }
-    return whole.length === 0 ? endEvent() : takeField(whole);
+    if (whole.length === 0) endEvent();
+    else takeField(whole);
   }
 
-  function takeField(whole: Buffer): string | null {
-    if (whole[0] === COLON) return null;
+  function takeField(whole: Buffer): void {
+    if (whole[0] === COLON) return;
     const colon = whole.indexOf(COLON);
     const nameEnd = colon < 0 ? whole.length : colon;
     const value = whole.subarray(whole[nameEnd + 1] === SPACE ? nameEnd + 2 : nameEnd + 1);
     if (isName(whole, nameEnd, 'data')) {
+      if (overlong) return;
       if (hasData) data.add(NEW_LINE);
       hasData = true;
       data.add(value);
-      if (data.size > maxEventBytes) return tooLong();
+      if (data.size > maxEventBytes) tooLong();
     } else if (isName(whole, nameEnd, 'event')) {
       type = value.toString('latin1', 0, 64);
     }
-    return null;
   }
 
-  function endEvent(): string | null {
+  function endEvent(): void {
     const eventType = type;
+    const isWhole = hasData && !overlong;
     type = '';
-    if (!hasData) return null;
     hasData = false;
+    overlong = false;
+    if (!isWhole) return;
     const bytes = data.take();
-    if (!isUtf8(bytes)) return 'an event is not valid UTF-8';
-    const text = bytes.toString('utf8');
-    if (mayBeMessage(eventType, text)) deliver(text);
-    return null;
+    if (!isUtf8(bytes)) problem ??= 'an event is not valid UTF-8';
+    const text = problem === null ? bytes.toString('utf8') : '';
+    if (problem === null && mayBeMessage(eventType, text)) deliver(text);
+    else drop(bytes);
   }
 
-  function tooLong(): string {
-    return `an event is longer than ${maxEventBytes} bytes`;
+  function tooLong(): void {
+    overlong = true;
+    data.take();
+    problem ??= `an event is longer than ${maxEventBytes} bytes`;
   }
 
-  return { push };
+  return { push, end };
 }
 
 function isName(whole: Buffer, nameEnd: number, name: 'data' | 'event'): boolean {
@@ -122,8 +145,8 @@ function isName(whole: Buffer, nameEnd: number, name: 'data' | 'event'): boolean
 
 /**
  * Empty data primes a resumable stream (2025-11-25, basic/transports) and is no message. Other types than `message`
- * are keep-alives of some servers, unless what they bring says that it is JSON-RPC: an error under `event: error` may
- * be what forbids `initialize` (N21), so it must not be lost.
+ * are keep-alives of some servers, unless what they bring says that it is JSON-RPC. Whoever reads the events may still
+ * look at what is dropped: an error under `event: error` may be what forbids `initialize` (N21).
  */
 function mayBeMessage(type: string, text: string): boolean {
   if (type === '' || type === 'message') return /\S/.test(text);

@@ -373,3 +373,116 @@ describe('content codings that were not asked for', () => {
     expect(sent).toMatchObject({ messages: ['1'], ends: [] });
   });
 });
+
+describe('what may forbid `initialize` is overheard where it is no answer', () => {
+  const latin1 = (text: string) => Buffer.from(text.replace('"no"', '"non support\u00e9e"'), 'latin1');
+  const REPLACED = JSON_ERROR.replace('"no"', '"non support\ufffde"');
+  const UNTAGGED = '{"id":1,"error":{"code":-32022,"message":"no"}}';
+
+  test.each<[number, string, string | Buffer, string]>([
+    [200, JSON_TYPE, latin1(JSON_ERROR), REPLACED],
+    [400, JSON_TYPE, latin1(JSON_ERROR), REPLACED],
+    [503, 'text/plain', latin1(JSON_ERROR), REPLACED],
+    [200, SSE_TYPE, latin1(SSE_ERROR), REPLACED],
+    [400, SSE_TYPE, latin1(SSE_ERROR), REPLACED],
+    [200, SSE_TYPE, Buffer.concat([latin1('data: "no"\n\n'), Buffer.from(SSE_ERROR)]), JSON_ERROR],
+    [200, SSE_TYPE, `data: ${JSON_ERROR}\n`, JSON_ERROR],
+    [400, SSE_TYPE, `data: ${JSON_ERROR}`, JSON_ERROR],
+    [200, SSE_TYPE, `event: error\ndata: ${UNTAGGED}\n\n`, UNTAGGED],
+    [403, SSE_TYPE, `event: error\ndata: ${UNTAGGED}\n\n`, UNTAGGED],
+  ])('%i, %s, %s', async (status, type, body, overheard) => {
+    const answer = await answered(status, type, body);
+    expect(answer).toMatchObject({ messages: [], overheard: [overheard] });
+  });
+
+  test('unless it is over 64 KiB', async () => {
+    const big = JSON_ERROR.replace('"no"', `"\u00e9${'x'.repeat(64 * 1024)}"`);
+    expect(await answered(200, JSON_TYPE, Buffer.from(big, 'latin1'))).toMatchObject({ overheard: [] });
+    expect(await answered(200, SSE_TYPE, `data: ${big}\n`)).toMatchObject({ overheard: [] });
+  });
+
+  const breaking = (status: number, type: string, body: string, headers: Headers = {}) =>
+    serve((_request, response) => {
+      response.writeHead(status, { 'content-type': type, ...headers });
+      response.write(body, () => response.socket?.end());
+    });
+
+  test.each<[number, string, string, object]>([
+    [200, JSON_TYPE, JSON_ERROR, { kind: 'broken' }],
+    [400, JSON_TYPE, JSON_ERROR, { kind: 'status' }],
+    [401, 'text/plain', JSON_ERROR, { kind: 'unauthorized' }],
+    [200, SSE_TYPE, `data: ${JSON_ERROR}\n`, { kind: 'broken' }],
+    [503, SSE_TYPE, `data: ${JSON_ERROR}`, { kind: 'unreachable' }],
+  ])('%i, %s, cut behind %j', async (status, type, body, end) => {
+    const server = await breaking(status, type, body);
+    for (const method of ['test/method', 'server/discover']) {
+      const peer = await client({ url: server.origin });
+      const sent = peer.post({ method });
+      expect(await sent.ended).toMatchObject(end);
+      expect(sent.messages).toEqual([]);
+      expect(peer.overheard).toEqual([JSON_ERROR]);
+    }
+  });
+
+  test('what is cut within it is not', async () => {
+    for (const [type, body] of [
+      [JSON_TYPE, JSON_ERROR.slice(0, -1)],
+      [SSE_TYPE, `data: ${JSON_ERROR.slice(0, -1)}`],
+    ] as const) {
+      const server = await breaking(200, type, body);
+      const peer = await client({ url: server.origin });
+      await peer.post().ended;
+      expect(peer.overheard).toEqual([]);
+    }
+  });
+
+  test.each([
+    ['server/discover', 400, {}],
+    ['server/discover', 200, { 'content-length': '1000' }],
+    ['initialize', 500, {}],
+  ])('the body of an answer to %s (%i, %j) that never ends', async (method, status, headers) => {
+    const server = await serve((_request, response) => {
+      response.writeHead(status, { 'content-type': JSON_TYPE, ...headers });
+      response.write(JSON_ERROR.slice(0, 20), () => response.write(JSON_ERROR.slice(20)));
+    });
+    const peer = await client({ url: server.origin });
+    const sent = peer.post({ method });
+    expect(await peer.nextOverheard()).toBe(JSON_ERROR);
+    expect(sent).toMatchObject({ messages: [], ends: [] });
+    peer.transport.abort(sent);
+    await server.quiet();
+    expect(peer.overheard).toEqual([JSON_ERROR]);
+  });
+
+  test.each(['abort', 'close'] as const)('an event without its end, at %s', async (how) => {
+    const server = await serve((_request, response) => {
+      response.writeHead(200, { 'content-type': SSE_TYPE });
+      response.write(`data: 1\n\ndata: ${JSON_ERROR}\n`);
+    });
+    const peer = await client({ url: server.origin });
+    const sent = peer.post({ method: 'server/discover' });
+    await sent.received(1);
+    expect(peer.overheard).toEqual([]);
+    if (how === 'abort') peer.transport.abort(sent);
+    else await peer.transport.close();
+    expect(peer.overheard).toEqual([JSON_ERROR]);
+    expect(sent.ends).toEqual([]);
+  });
+
+  test('a body that is a good answer is delivered once it ends, and refused ones are overheard once', async () => {
+    for (const [status, messages] of [
+      [200, [JSON_ERROR]],
+      [400, [JSON_ERROR]],
+      [503, []],
+    ] as const) {
+      const server = await serve((_request, response) => {
+        response.writeHead(status, { 'content-type': JSON_TYPE }).end(JSON_ERROR);
+      });
+      const peer = await client({ url: server.origin });
+      const sent = peer.post({ method: 'server/discover' });
+      await sent.ended;
+      expect(sent.messages).toEqual(messages);
+      expect(peer.overheard).toEqual([JSON_ERROR]);
+    }
+  });
+});

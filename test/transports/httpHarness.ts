@@ -126,6 +126,8 @@ export interface TestClient {
   readonly faults: TransportFault[];
   readonly causes: CloseCause[];
   post(options?: Given & { text?: string }): Sent;
+  /** Resolves with the next text that is overheard. */
+  nextOverheard(): Promise<string>;
 }
 
 let lastId = 0;
@@ -134,6 +136,7 @@ export async function client(options: HttpOptions): Promise<TestClient> {
   const overheard: string[] = [];
   const faults: TransportFault[] = [];
   const causes: CloseCause[] = [];
+  let hear: (text: string) => void = () => {};
   const transport = streamableHttpTransport(options)({
     message: (text, exchange) => {
       if (exchange === null) throw new Error('a message without its exchange');
@@ -143,7 +146,11 @@ export async function client(options: HttpOptions): Promise<TestClient> {
       sent.onMessage?.(sent);
       sent.notify();
     },
-    overheard: (text) => overheard.push(text),
+    overheard: (text) => {
+      if (causes.length > 0) throw new Error('overheard after the end');
+      overheard.push(text);
+      hear(text);
+    },
     fault: (fault) => faults.push(fault),
     closed: (cause) => causes.push(cause),
   });
@@ -155,6 +162,10 @@ export async function client(options: HttpOptions): Promise<TestClient> {
     overheard,
     faults,
     causes,
+    nextOverheard: () =>
+      new Promise((resolve) => {
+        hear = resolve;
+      }),
     post({ text, ...given } = {}) {
       const sent = exchange(given);
       transport.send(text ?? JSON.stringify({ jsonrpc: '2.0', id: sent.id, method: sent.method }), sent);

@@ -3,14 +3,24 @@ import { describe, expect, test } from 'vitest';
 import { createSseReader } from '../../src/transports/sseMessages.js';
 
 function read(chunks: readonly (string | Buffer)[], maxEventBytes = 1000) {
+  return reading(chunks, maxEventBytes).read;
+}
+
+function reading(chunks: readonly (string | Buffer)[], maxEventBytes = 1000) {
   const messages: string[] = [];
-  const reader = createSseReader(maxEventBytes, (text) => messages.push(text));
+  const dropped: string[] = [];
+  const reader = createSseReader(
+    maxEventBytes,
+    (text) => messages.push(text),
+    (data) => dropped.push(data.toString()),
+  );
   let problem: string | null = null;
   for (const chunk of chunks) {
     problem = reader.push(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
     if (problem !== null) break;
   }
-  return { messages, problem };
+  reader.end();
+  return { read: { messages, problem }, dropped };
 }
 
 describe('events', () => {
@@ -106,7 +116,11 @@ describe('events', () => {
 
   test('an event is delivered with its last CR, before anything follows', () => {
     const messages: string[] = [];
-    const reader = createSseReader(100, (text) => messages.push(text));
+    const reader = createSseReader(
+      100,
+      (text) => messages.push(text),
+      () => {},
+    );
     reader.push(Buffer.from('data: 1\r\r'));
     expect(messages).toEqual(['1']);
     reader.push(Buffer.from('\ndata: 2\r\n\r'));
@@ -156,5 +170,35 @@ describe('limits', () => {
       messages: [],
       problem: 'an event is not valid UTF-8',
     });
+  });
+});
+
+describe('what is dropped', () => {
+  test.each<[string, (string | Buffer)[], string[], string[]]>([
+    [
+      'events of a foreign type',
+      ['event: error\ndata: {"a":\ndata: 1}\n\ndata: 2\n\n'],
+      ['2'],
+      ['{"a":\n1}'],
+    ],
+    ['an event without its blank line', ['data: 1\n\ndata: 2\n'], ['1'], ['2']],
+    ['an event without the end of its line', ['data: 1\n\ndata: 2\nda', 'ta: 3'], ['1'], ['2\n3']],
+    [
+      'an event that is no UTF-8, and those behind it',
+      [Buffer.from('data: 1\n\ndata: \xe9\n\ndata: 2\n\n', 'latin1')],
+      ['1'],
+      ['\ufffd', '2'],
+    ],
+    [
+      'events behind one that is too long, without it',
+      ['data: 123456\ndata: 7\n\ndata: 2\n\ndata: 3\n'],
+      [],
+      ['2', '3'],
+    ],
+    ['nothing', ['data: 1\n\n'], ['1'], []],
+  ])('%s', (_name, chunks, messages, dropped) => {
+    const all = reading(chunks, _name.includes('too long') ? 5 : 1000);
+    expect(all.read.messages).toEqual(messages);
+    expect(all.dropped).toEqual(dropped);
   });
 });
