@@ -82,7 +82,7 @@ describe('the table of outcome and evidence', () => {
     ['initialize', /^silence/, 'initialize.rejected', 'N10', false],
     ['initialize', /close or an exit/, 'initialize.rejected', 'N10', false],
     ['initialize', /^HTTP 401 or 403/, 'initialize.unauthorized', 'N9', false],
-    ['initialize', /^HTTP 5xx/, 'initialize.rejected', 'N10', false],
+    ['initialize', /^HTTP 5xx/, 'initialize.rejected', 'N6', false],
     ['initialize', /^not sent/, 'initialize.rejected', 'N7', false],
   ];
   const rows = evidenceTable();
@@ -191,19 +191,36 @@ describe('the rest of the outcomes', () => {
     expect(judgeInitialize(lost, { ...context }).type).toBe('initialize.rejected');
   });
 
-  it('initialize: malformed, unreachable and cancelled are rejections', () => {
+  it('initialize: malformed and cancelled are rejections', () => {
     for (const outcome of [
       { kind: 'malformed', written: true, detail: 'x' },
       { kind: 'cancelled', written: true, detail: 'x' },
-      {
-        kind: 'unreachable',
-        written: false,
-        cause: { kind: 'connect-failed', detail: 'x', terminal: false },
-      },
     ] satisfies Outcome[]) {
       expect(judgeInitialize(outcome, context)).toMatchObject({ reason: { code: 'legacy-rejected' } });
     }
   });
+
+  it.each([
+    ['spawn-failed', false, 'spawn-failed', true],
+    ['spawn-failed', true, 'spawn-failed', false],
+    ['connect-failed', false, 'unreachable', true],
+    ['http-status', false, 'unreachable', true],
+  ] as const)(
+    'initialize: no signal (%s, terminal %s) is no rejection by the peer',
+    (kind, terminal, code, curable) => {
+      const outcome: Outcome = {
+        kind: 'unreachable',
+        written: false,
+        cause: { kind, detail: 'x', terminal },
+      };
+      expect(judgeInitialize(outcome, context)).toMatchObject({
+        type: 'initialize.rejected',
+        rule: 'N6',
+        reason: { code },
+        curable,
+      });
+    },
+  );
 
   it('carries Retry-After', () => {
     const cause = {
