@@ -90,7 +90,7 @@ const probeSamples: readonly Sample[] = [
   ['the stream ends without an answer', closed('stream-ended', 'ended without an answer')],
   ['HTTP 401', refusedBy(401)],
   ['HTTP 403', refusedBy(403)],
-  ['HTTP 5xx, 408, 425, 429', unreachable('http-status', 'HTTP 503', true)],
+  ['HTTP 5xx, 407, 408, 421, 425, 429', unreachable('http-status', 'HTTP 503', true)],
   ['a redirect to another origin', unreachable('redirected', 'HTTP 302', true)],
   ['an HTML page with status 2xx', unreachable('html', 'a web page', true)],
   ['connection refused, DNS, TLS', unreachable('connect-failed', 'connection refused', false)],
@@ -117,7 +117,10 @@ const initializeSamples: readonly Sample[] = [
   ['silence until the deadline', silence],
   ['a close or an exit', closed('exit', 'the process exited with code 1')],
   ['HTTP 401 or 403', refusedBy(401)],
-  ['HTTP 5xx, 408, 425, 429, a redirect, an HTML page', unreachable('http-status', 'HTTP 503', true)],
+  [
+    'HTTP 5xx, 407, 408, 421, 425, 429, a redirect, an HTML page',
+    unreachable('http-status', 'HTTP 503', true),
+  ],
   ['not sent: the ledger gave no permit', { kind: 'withheld', written: false }],
 ];
 

@@ -25,8 +25,8 @@ export interface UnreachableCause {
   readonly kind:
     | 'spawn-failed' // the process could not be started
     | 'connect-failed' // refused, DNS, TLS, no route, connect time-out
-    | 'http-status' // 5xx, 408, 425, 429
-    | 'redirected' // a redirect that is not followed
+    | 'http-status' // 5xx, 407, 408, 421, 425, 429
+    | 'redirected' // a 3xx that is not followed
     | 'html'; // an HTML page where a message was due
   readonly detail: string;
   /** True where waiting cannot help: the command does not exist, may not be executed, or its folder is missing. */

@@ -298,7 +298,10 @@ export function httpAnswers(message: fc.Arbitrary<JsonValue>): fc.Arbitrary<Http
       status: fc.oneof(
         { weight: 3, arbitrary: fc.constantFrom(200, 200, 202) },
         { weight: 3, arbitrary: fc.constantFrom(400, 404, 405, 406, 415, 422) },
-        { weight: 3, arbitrary: fc.constantFrom(401, 403, 408, 425, 429, 301, 307, 500, 502, 503) },
+        {
+          weight: 3,
+          arbitrary: fc.constantFrom(401, 403, 407, 408, 421, 425, 429, 301, 304, 307, 500, 502, 503),
+        },
       ),
       type: fc.constantFrom<HttpAnswer['type'][]>('json', 'json', 'sse', 'html', 'text', 'none'),
       content: fc.oneof(

@@ -117,7 +117,7 @@ function answerHttp(control: MemoryControl, answer: HttpAnswer, texts: readonly 
   if (redirected) control.redirected(id);
   const isTyped = type === 'json' || type === 'sse';
   const isGood = status >= 200 && status < 300;
-  const isNoSignal = status >= 500 || status === 408 || status === 425 || status === 429;
+  const isNoSignal = status >= 500 || [407, 408, 421, 425, 429].includes(status);
   const isRedirect = status >= 300 && status < 400;
   const isClientError = status >= 400 && status < 500 && status !== 401 && status !== 403 && !isNoSignal;
   const mayCount = isTyped && (isGood || isClientError);

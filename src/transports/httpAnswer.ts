@@ -220,10 +220,15 @@ function malformed(head: AnswerHead, detail: string, context: AnswerContext): St
   return { kind: 'malformed', status, redirected, detail: context.show(detail, MAX_DETAIL_LENGTH) };
 }
 
-/** What came from a gateway or an overloaded server says nothing about the peer (N6). */
+/**
+ * What came from a proxy, a gateway or an overloaded server says nothing about the peer (N6): 407 is a proxy's, 421
+ * comes from a server that is not responsible for this host name (RFC 9110, 15.5.8 and 15.5.20).
+ */
 function isNoSignal(status: number): boolean {
-  return status >= 500 || status === 408 || status === 425 || status === 429;
+  return status >= 500 || NO_SIGNAL.has(status);
 }
+
+const NO_SIGNAL: ReadonlySet<number> = new Set([407, 408, 421, 425, 429]);
 
 /** A client error that a server's MCP layer may have sent, with a message in it. */
 function isOtherClientError(status: number): boolean {

@@ -1,4 +1,7 @@
-/** Which redirects are followed (DESIGN, "Cases decided"): 307 and 308 within the origin, three at most. */
+/**
+ * Which redirects are followed (DESIGN, "Cases decided"): 307 and 308 within the origin, three at most. Every other 3xx
+ * is refused: a cache or a gateway said it, no MCP layer (N6).
+ */
 
 /** As many as a slash, a version and a region could need; more are a loop. */
 export const MAX_REDIRECTS = 3;
@@ -13,7 +16,7 @@ export type RedirectReading =
  * @param from where the redirected request went
  * @param followed how many redirects this message has followed already
  * @param mayFollow false for `initialize` (N8)
- * @returns `null` where the status is no redirect
+ * @returns `null` where the status is no 3xx
  */
 export function readRedirect(
   status: number,
@@ -22,9 +25,12 @@ export function readRedirect(
   followed: number,
   mayFollow: boolean,
 ): RedirectReading | null {
-  if (!REDIRECTS.has(status)) return null;
+  if (status < 300 || status > 399) return null;
   const target = location === undefined ? null : parseTarget(location, from);
-  if (target === null) return refuse(`HTTP ${status} without a usable Location`);
+  if (target === null) {
+    const lacks = REDIRECTS.has(status) ? 'without a usable Location' : 'where a message was due';
+    return refuse(`HTTP ${status} ${lacks}`);
+  }
   const named = `HTTP ${status} redirects to ${target.origin}${target.pathname}`;
   if (target.origin !== from.origin) {
     return refuse(

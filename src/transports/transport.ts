@@ -47,6 +47,7 @@ export type StreamEnd =
       readonly redirected: boolean;
       readonly challenge: string | null;
     }
+  /** Nothing of the peer's MCP layer was reached (N6): among others every 3xx that is not followed. */
   | { readonly kind: 'unreachable'; readonly redirected: boolean; readonly cause: UnreachableCause }
   /** The connection broke, before or after the write; the exchange's `written` tells. */
   | { readonly kind: 'broken'; readonly redirected: boolean; readonly cause: CloseCause }
@@ -87,9 +88,11 @@ export interface TransportEvents {
    */
   message(text: string, exchange: Exchange | null): void;
   /**
-   * A text that came with something that can be no valid answer: HTTP 401, 403, 408, 425, 429, 3xx or 5xx, an HTML
-   * page, a content type that is neither JSON nor an event stream. It is read for modern evidence (N21) and settles
-   * nothing. Texts over 64 KiB are left out.
+   * A text that came with something that can be no valid answer: HTTP 3xx, 401, 403, 407, 408, 421, 425, 429 or 5xx,
+   * an HTML page, a content type that is neither JSON nor an event stream, bytes that are no UTF-8, a body or an event
+   * that was cut off behind its JSON, an event of a foreign type. It is read for modern evidence (N21) and settles
+   * nothing. A body in answer to `server/discover` or `initialize` is overheard as soon as its JSON is whole, and
+   * comes as a message when it ends, if it may be one. Texts over 64 KiB are left out.
    */
   overheard(text: string): void;
   fault(fault: TransportFault): void;

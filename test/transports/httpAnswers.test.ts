@@ -43,6 +43,7 @@ describe('status, content type and body', () => {
     kind: 'unreachable',
     cause: { kind: 'http-status', status: code, terminal: false },
   });
+  const redirected = { kind: 'unreachable', cause: { kind: 'redirected', terminal: false } };
   const unauthorized = (code: number) => ({ kind: 'unauthorized', status: code });
 
   test.each<[number, string | null, string, object, string[], string[]]>([
@@ -89,13 +90,20 @@ describe('status, content type and body', () => {
     [405, null, '', status(405), [], []],
     [406, JSON_TYPE, JSON_ERROR, status(406), [JSON_ERROR], []],
     [410, JSON_TYPE, `[${JSON_ERROR}]`, status(410), [`[${JSON_ERROR}]`], []],
-    [300, JSON_TYPE, JSON_ERROR, status(300), [], [JSON_ERROR]],
-    [304, null, '', status(304), [], []],
+    [300, JSON_TYPE, JSON_ERROR, redirected, [], [JSON_ERROR]],
+    [301, JSON_TYPE, JSON_ERROR, redirected, [], [JSON_ERROR]],
+    [304, null, '', redirected, [], []],
+    [305, SSE_TYPE, SSE_ERROR, redirected, [], [JSON_ERROR]],
+    [306, 'text/plain', 'Switch Proxy', redirected, [], []],
+    [399, 'text/html', PAGE, redirected, [], []],
     [401, JSON_TYPE, JSON_ERROR, unauthorized(401), [], [JSON_ERROR]],
     [401, null, '', unauthorized(401), [], []],
     [403, 'text/html', PAGE, unauthorized(403), [], []],
     [403, SSE_TYPE, SSE_ERROR, unauthorized(403), [], [JSON_ERROR]],
+    [407, JSON_TYPE, JSON_ERROR, noSignal(407), [], [JSON_ERROR]],
+    [407, null, '', noSignal(407), [], []],
     [408, JSON_TYPE, JSON_ERROR, noSignal(408), [], [JSON_ERROR]],
+    [421, JSON_TYPE, JSON_ERROR, noSignal(421), [], [JSON_ERROR]],
     [425, null, '', noSignal(425), [], []],
     [429, JSON_TYPE, JSON_ERROR, noSignal(429), [], [JSON_ERROR]],
     [500, JSON_TYPE, JSON_ERROR, noSignal(500), [], [JSON_ERROR]],

@@ -25,6 +25,11 @@ describe('which redirects are followed', () => {
     [308, '//b.example/x', 0, true, 'http://b.example/x, another origin'],
     [307, 'https://a.example/mcp', 0, true, 'https://a.example/mcp, another origin'],
     [307, 'http://a.example:8080/mcp', 0, true, 'http://a.example:8080/mcp, another origin'],
+    [300, '/mcp/', 0, true, 'http://a.example/mcp/ and would drop the message'],
+    [305, 'http://b.example/', 0, true, 'http://b.example/, another origin'],
+    [300, undefined, 0, true, 'HTTP 300 where a message was due'],
+    [304, undefined, 0, true, 'HTTP 304 where a message was due'],
+    [306, undefined, 0, true, 'HTTP 306 where a message was due'],
     [307, 'http://user:pw@b.example/x', 0, true, 'http://b.example/x, another origin'],
     [307, '/mcp/', 0, false, 'this request follows no redirect'],
     [307, '/mcp/', 3, true, 'after 3 redirects'],
@@ -38,7 +43,7 @@ describe('which redirects are followed', () => {
     expect(JSON.stringify(redirect)).not.toMatch(/secret|user|pw/);
   });
 
-  test.each([200, 204, 300, 304, 305, 306, 400, 404, 500])('%i is no redirect', (status) => {
+  test.each([200, 204, 400, 404, 500])('%i is no redirect', (status) => {
     expect(readRedirect(status, '/x', from, 0, true)).toBeNull();
   });
 
