@@ -289,7 +289,10 @@ export interface InitializeContext {
 
 /** Judges the outcome of `initialize`: only positive legacy evidence selects legacy (N10). */
 export function judgeInitialize(outcome: Outcome, context: InitializeContext): InitializeVerdict {
-  if (context.sign !== null) return { type: 'peer.modernEvidence', rule: 'N12', sign: context.sign };
+  // What was not written has no answer: a new probe in its place could go on without end.
+  const isWritten = outcome.kind !== 'withheld';
+  if (context.sign !== null && isWritten)
+    return { type: 'peer.modernEvidence', rule: 'N12', sign: context.sign };
   switch (outcome.kind) {
     case 'result':
       return judgeInitializeResult(outcome, context);
