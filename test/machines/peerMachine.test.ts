@@ -278,6 +278,21 @@ describe('negotiation', () => {
     }
   });
 
+  it('initialize that reached nobody is tried again by itself, a rejection by the peer is not', () => {
+    for (const curable of [true, false]) {
+      const peer = drivePeer({ retryUnavailableAfterMs: 1_000 });
+      peer.send(start, ambiguous, { type: 'initialize.rejected', reason: because('unreachable'), curable });
+      expect(peer.state).toBe('unavailable');
+      peer.clock.advance(1_000);
+      expect(peer.state).toBe(curable ? 'probing' : 'unavailable');
+    }
+  });
+
+  it('an injected source of randomness makes another chart than the one that ships', () => {
+    expect(createPeerMachine()).toBe(peerMachine);
+    expect(createPeerMachine(() => 0)).not.toBe(peerMachine);
+  });
+
   it('probes first with the preferred revision, and again with the one that is mutual', () => {
     const peer = drivePeer();
     peer.send(start, { type: 'discover.unsupportedVersion', revision: older });
