@@ -81,6 +81,11 @@ export class Outbox {
     this.joining = true;
   }
 
+  /** Writes what is joined so far now, as far as the pipe takes it: its tick may be the last one. */
+  hurry(): void {
+    this.flush();
+  }
+
   /** Nothing is written any more. What waits in the queue, and what is sent later, ends as broken. Idempotent. */
   fail(cause: CloseCause): void {
     if (this.ended !== undefined) return;

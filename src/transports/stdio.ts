@@ -113,6 +113,8 @@ class StdioTransport implements Transport {
   abort(): void {}
 
   close(): Promise<void> {
+    // What was sent in this tick, such as the cancelling of all that is in flight, goes before the end of the input.
+    if (!this.finished) this.outbox.hurry();
     this.finish({ kind: 'host', detail: 'closed by this side' });
     this.ending ??= this.tearDown();
     return this.ending;

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -89,6 +89,27 @@ describe('messages', () => {
     expect(alone).toMatchObject({ written: false, ends: [{ kind: 'withheld' }] });
     expect(verdicts[1]!.ends).toEqual([{ kind: 'withheld' }]);
     expect(verdicts[2]!.ends).toEqual([{ kind: 'withheld' }]);
+  });
+
+  it('of the tick of close arrive, unless they are withheld', async () => {
+    const file = path.join(folder, 'received');
+    const reads = `let text = '';
+      process.stdin.on('data', (chunk) => { text += chunk; });
+      process.stdin.on('end', () => require('node:fs').writeFileSync(process.argv[1], text));`;
+    const { transport, events } = await opened(
+      stdioTransport({ command: process.execPath, args: ['-e', reads, file], shutdownGraceMs: 20_000 }),
+    );
+    const sent = [exchange(), exchange(), exchange({ mayWrite: () => false }), exchange()];
+    for (const [n, one] of sent.entries()) transport.send(`{"n":${n}}`, one);
+    await transport.close();
+    expect(readFileSync(file, 'utf8')).toBe('{"n":0}\n{"n":1}\n{"n":3}\n');
+    expect(sent.map(({ written, ends }) => [written, ends.length])).toEqual([
+      [true, 0],
+      [true, 0],
+      [false, 1],
+      [true, 0],
+    ]);
+    expect(events.causes).toHaveLength(1);
   });
 
   it('of any size arrive', async () => {
