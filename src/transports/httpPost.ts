@@ -61,6 +61,8 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #redirects = 0;
   #resends = 0;
   #settled = false;
+  /** Nobody listens any more: it is over when the server has it. */
+  #released = false;
   /** What follows belongs to one attempt: a redirect or a resend starts anew. */
   #controller: Dispatcher.DispatchController | null = null;
   /** The line is ours: from the write to the last byte of the answer. */
@@ -111,6 +113,12 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     if (!this.#settled) this.#settle();
   }
 
+  /** Lets the message still go to the server, and tells nobody of what comes back; `onEnd` is not called any more. */
+  release(): void {
+    this.#released = true;
+    if (this.#reader !== null) this.abandon();
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     const { exchange } = this;
@@ -141,6 +149,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       this.#context.sessionOffered(typeof offered === 'string' ? offered : undefined);
     }
     if (hadSession && status === 404) this.#context.sessionLost();
+    if (this.#released) {
+      this.abandon();
+      return;
+    }
     const head: AnswerHead = {
       status,
       mediaType: mediaTypeOf(first(headers['content-type'])),
@@ -298,7 +310,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #end(end: StreamEnd): void {
     if (this.#settled) return;
     this.#settle();
-    this.exchange.onEnd(end);
+    if (!this.#released) this.exchange.onEnd(end);
   }
 
   #settle(): void {

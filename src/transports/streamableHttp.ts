@@ -27,8 +27,8 @@ export interface HttpOptions {
 }
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
-/** How long `close` waits for the answer to DELETE: ending the session is a courtesy. */
-const SESSION_END_TIMEOUT_MS = 1000;
+/** How long `close` waits for last notifications to arrive, and then for the answer to DELETE: both are courtesies. */
+const FAREWELL_TIMEOUT_MS = 1000;
 /** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
 const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
 /** The first revision whose requests carry `MCP-Protocol-Version`. */
@@ -60,6 +60,8 @@ class StreamableHttpTransport implements Transport {
   readonly #connectErrors = new WeakSet<object>();
   #open: { readonly pool: Pool; readonly context: PostContext; readonly target: HttpTarget } | null = null;
   #closing: Promise<void> | null = null;
+  /** Called when the last post is over, while `close` waits for it. */
+  #allOver: (() => void) | null = null;
   #session: { readonly id: string; lost: boolean } | null = null;
   #agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string } | null = null;
 
@@ -154,7 +156,10 @@ class StreamableHttpTransport implements Transport {
       sessionLost: () => {
         if (this.#session !== null) this.#session.lost = true;
       },
-      over: (post) => void this.#posts.delete(post.exchange),
+      over: (post) => {
+        this.#posts.delete(post.exchange);
+        if (this.#posts.size === 0) this.#allOver?.();
+      },
     };
   }
 
@@ -183,13 +188,31 @@ class StreamableHttpTransport implements Transport {
   }
 
   async #shutDown(): Promise<void> {
-    for (const post of [...this.#posts.values()]) post.abandon();
+    // What nobody waits for, such as the `notifications/cancelled` of what was in flight, may have been sent just now.
+    for (const post of [...this.#posts.values()]) {
+      if (post.exchange.id === null) post.release();
+      else post.abandon();
+    }
     this.#events.closed({ kind: 'host', detail: 'closed by this side' });
     if (this.#open === null) return;
     const { pool, target } = this.#open;
+    await this.#lastPosts();
+    for (const post of [...this.#posts.values()]) post.abandon();
     await this.#endSession(pool, target);
     const destroyed = pool.destroy();
     await Promise.all([destroyed, ...[...this.#sockets].map(destroySocket)]);
+  }
+
+  /** Resolves when the server has every message that is still on its way, or has had the time for it. */
+  #lastPosts(): Promise<void> {
+    if (this.#posts.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.#clock.setTimeout(() => resolve(), FAREWELL_TIMEOUT_MS);
+      this.#allOver = () => {
+        this.#clock.clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   /** DELETE (2025-11-25, "Session Management"). Whatever comes back is fine, and so is nothing. */
@@ -197,7 +220,7 @@ class StreamableHttpTransport implements Transport {
     const session = this.#session;
     if (session === null || session.lost) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.#clock.setTimeout(() => resolve(), SESSION_END_TIMEOUT_MS);
+      const timer = this.#clock.setTimeout(() => resolve(), FAREWELL_TIMEOUT_MS);
       const done = () => {
         this.#clock.clearTimeout(timer);
         resolve();

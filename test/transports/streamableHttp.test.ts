@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/transports/clock.js';
 import { streamableHttpTransport } from '../../src/transports/streamableHttp.js';
-import { answerJson, client, exchange, JSON_ANSWER, serve } from './httpHarness.js';
+import { answerJson, client, exchange, JSON_ANSWER, JSON_ERROR, serve } from './httpHarness.js';
 
 const MODERN = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'add' };
 
@@ -401,6 +401,77 @@ describe('close', () => {
     expect(await opening).toMatchObject({ ok: false });
     expect(await never.open()).toMatchObject({ ok: false });
     expect(causes).toHaveLength(1);
+  });
+
+  test('notifications that were just sent arrive, before the session ends, and nothing of them is told', async () => {
+    const server = await serve((request, response) => {
+      if (request.method !== 'POST') response.writeHead(200).end();
+      else if (request.body.includes('initialize'))
+        answerJson(response, JSON_ANSWER, { 'mcp-session-id': 'abc' });
+      // Whatever a server makes of a notification: what counts is that it has it.
+      else if (request.body === '"0"') response.writeHead(202).end();
+      else if (request.body === '"1"') answerJson(response, JSON_ERROR);
+      else if (request.body === '"2"')
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).write(':');
+      else if (request.body === '"3"') response.writeHead(307, { location: '/x' }).end();
+      else response.socket?.destroy();
+    });
+    const { post, transport, causes, overheard } = await client({ url: server.origin });
+    await post({ method: 'initialize' }).ended;
+    transport.negotiated?.({ era: 'legacy', revision: '2025-11-25' });
+    const before = overheard.length;
+    const texts = ['"0"', '"1"', '"2"', '"3"', '"4"'];
+    const sent = texts.map((text) => post({ id: null, method: 'notifications/cancelled', text }));
+    await transport.close();
+    const bodies = server.requests.map(({ method, body }) => (method === 'DELETE' ? method : body)).slice(1);
+    expect(bodies.at(-1)).toBe('DELETE');
+    expect([...new Set(bodies.slice(0, -1))].sort()).toEqual(texts);
+    expect(sent.map(({ ends, messages }) => ends.length + messages.length)).toEqual([0, 0, 0, 0, 0]);
+    expect(overheard).toHaveLength(before);
+    expect(causes).toHaveLength(1);
+    await server.quiet();
+  });
+
+  test('a notification whose answer has begun is not waited for', async () => {
+    let begun: (response: ServerResponse) => void;
+    const answering = new Promise<ServerResponse>((resolve) => {
+      begun = resolve;
+    });
+    const server = await serve((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('data: 1\n\n');
+      begun(response);
+    });
+    const { post, transport } = await client({ url: server.origin });
+    const sent = post({ id: null, method: 'notifications/cancelled' });
+    await answering;
+    await sent.received(1);
+    await transport.close();
+    await server.quiet();
+    expect(sent.ends).toEqual([]);
+  });
+
+  test('a notification that gets no answer is given up on', async () => {
+    const timers: { fn: () => void; ms: number }[] = [];
+    const clock: Clock = {
+      now: () => 0,
+      setTimeout: (fn, ms) => timers.push({ fn, ms }),
+      clearTimeout: () => {},
+    };
+    let arrived = () => {};
+    const hanging = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    const server = await serve(() => arrived());
+    const { post, transport, causes } = await client({ url: server.origin, clock });
+    const sent = post({ id: null, method: 'notifications/cancelled' });
+    const closed = transport.close();
+    expect(causes).toHaveLength(1);
+    await hanging;
+    timers.find(({ ms }) => ms === 1000)?.fn();
+    await closed;
+    await server.quiet();
+    expect(sent).toMatchObject({ written: true, ends: [], messages: [] });
   });
 
   test('a request that is still connecting goes with it', async () => {
