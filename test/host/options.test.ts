@@ -273,6 +273,7 @@ describe('headers', () => {
     'accept',
     'Host',
     'content-length',
+    'Content-Encoding',
     'Transfer-Encoding',
     'connection',
     'Upgrade',
