@@ -11,10 +11,15 @@
  * 2. `exchange.written = true` is set in that same tick, right before the byte is handed over.
  * 3. Messages of the answer are delivered through `events.message(text, exchange)`, and only those that may settle
  *    the request: a 2xx or another 4xx whose body is JSON or an event stream. Everything else is `overheard`.
- * 4. Per-request-stream transports call `exchange.onEnd(...)` exactly once, after the last message of that answer.
- *    A pipe-like transport calls `onEnd` only if the message was not written whole.
+ * 4. Per-request-stream transports call `exchange.onEnd(...)` once, after the last message of that answer. A pipe-like
+ *    transport calls `onEnd`, once, only if the message was not written.
+ *    It is never called after `abort` of the exchange. `close()` may end what is open as `broken` within its call, or
+ *    leave it without an end, and calls it for nothing after that: who closes settles what was in flight. What is sent
+ *    where nothing can be sent (not open and never to be, ended, closed) ends as `broken`, in that call or soon after.
  * 5. `events.closed(cause)` is called exactly once, whether the far side ended or `close()` was called; nothing is
  *    delivered after it.
+ * 6. `close()` gives what was sent before it a chance to arrive: a pipe that takes bytes gets them before its end,
+ *    notifications over HTTP get a bounded time. The streams of requests are closed at once.
  */
 import type { CloseCause, UnreachableCause } from '../protocol/exchange.js';
 
@@ -113,11 +118,15 @@ export interface Transport {
   open(): Promise<OpenResult>;
   /** Sends one serialized message, in call order. Never throws; back-pressure queues inside, bounded. */
   send(text: string, exchange: Exchange): void;
-  /** Closes the stream of one exchange (per-request streams only); its `onEnd` is not called any more. */
+  /**
+   * Closes the stream of one exchange (per-request streams only); its `onEnd` is not called any more. What had come of
+   * an answer to the probe or to `initialize` may be overheard within the call.
+   */
   abort(exchange: Exchange): void;
   /**
    * Tells the transport what was negotiated: HTTP then sends `Mcp-Session-Id` and `MCP-Protocol-Version` on legacy
-   * requests. Called once, after the era is selected.
+   * requests. Called when the era is selected, and again, on the same connection, if a new probe selects another
+   * modern revision (N14); never from one era to the other.
    */
   negotiated?(agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string }): void;
   /**
