@@ -17,6 +17,11 @@ export interface OracleConfig {
   readonly probeTimeoutMs: number;
   readonly legacyProbeTimeoutMs: number;
   readonly stableAfterMs: number;
+  /**
+   * By how much a deadline may be off, in milliseconds. Default 0, which is for a simulated clock; in real time a busy
+   * machine is off by hundreds.
+   */
+  readonly toleranceMs?: number;
 }
 
 export type Judgement =

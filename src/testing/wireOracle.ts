@@ -182,11 +182,7 @@ export class Oracle {
   private writeProbe(connection: ConnectionState, event: Kind<'out'>, id: number, revision: string): void {
     const { life } = connection;
     const places = placesOf(connection, revision);
-    const [earliestDeadlineMs, latestDeadlineMs] = deadlinesOf(
-      connection,
-      event.atMs,
-      this.config.probeTimeoutMs,
-    );
+    const [earliestDeadlineMs, latestDeadlineMs] = deadlinesOf(connection, event.atMs, this.config);
     if (eraOf(connection) === 'modern') connection.renegotiations += 1;
     if (life.negotiation === null || places.some((place) => place.follows === null)) {
       life.negotiation = { probes: [], initializeSent: 0 };
@@ -254,7 +250,8 @@ export class Oracle {
       return;
     }
     if (answer.kind === 'unclear') return;
-    const isInTime = event.atMs <= initialize.atMs + this.config.legacyProbeTimeoutMs;
+    const { legacyProbeTimeoutMs, toleranceMs = 0 } = this.config;
+    const isInTime = event.atMs <= initialize.atMs + legacyProbeTimeoutMs + toleranceMs;
     if (answer.kind === 'result' && isInTime && !initialize.isAnswered) {
       initialize.revision = initializedRevision(answer.result, this.config.legacyRevisions);
     }

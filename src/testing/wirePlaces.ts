@@ -1,4 +1,5 @@
 /** Where a probe stands in its negotiation, and when its deadline passes, as far as the wire tells. */
+import type { OracleConfig } from './wireJudge.js';
 import type { ConnectionState, Place, Probe } from './wireState.js';
 
 /** Where a probe with this revision, written now, may stand. */
@@ -46,18 +47,26 @@ function refusedBy(before: Probe): Place[] {
 export function deadlinesOf(
   connection: ConnectionState,
   atMs: number,
+  { probeTimeoutMs, toleranceMs = 0 }: OracleConfig,
+): readonly [number, number] {
+  const [begun, written] = beginningOf(connection, atMs, probeTimeoutMs);
+  return [begun + probeTimeoutMs - toleranceMs, Math.max(written + probeTimeoutMs, atMs + 1) + toleranceMs];
+}
+
+/** The earliest and the latest time at which the negotiation that writes a probe at `atMs` may have begun. */
+function beginningOf(
+  connection: ConnectionState,
+  atMs: number,
   probeTimeoutMs: number,
 ): readonly [number, number] {
-  if (connection.probes.length > 0) {
-    return [connection.lastHeardAtMs + probeTimeoutMs, atMs + probeTimeoutMs];
-  }
+  if (connection.probes.length > 0) return [connection.lastHeardAtMs, atMs];
   const all = connection.life.connections;
   const before = all[all.indexOf(connection) - 1];
   let begun = connection.openedAtMs;
-  // The negotiation may have begun by waiting for the end of the connection before this one.
+  // It may have begun by waiting for the end of the connection before this one.
   if (before !== undefined && !((before.releasedAtMs ?? begun) < begun)) {
     begun = before.closeAskedAtMs ?? begun;
     if (before.refusedCalls.length > 0) begun -= probeTimeoutMs;
   }
-  return [begun + probeTimeoutMs, Math.max(connection.openedAtMs + probeTimeoutMs, atMs + 1)];
+  return [begun, connection.openedAtMs];
 }
