@@ -21,8 +21,8 @@ const BABBLING = join(import.meta.dirname, '../fixtures/babblingServer.mjs');
  * not, since neither silence nor noise proves anything.
  */
 const SHORT = {
-  probeTimeoutMs: 1_500,
-  legacyProbeTimeoutMs: 1_500,
+  probeTimeoutMs: 5_000,
+  legacyProbeTimeoutMs: 5_000,
   maxAttempts: 0,
   maxMessageBytes: 64 * 1024,
 };
