@@ -17,7 +17,9 @@ const callText = (id, message) =>
 
 /** Spawn, JSON lines, a Map. */
 export function bareStdio(file) {
-  const child = spawn(process.execPath, [file], { stdio: ['pipe', 'pipe', 'ignore'] });
+  // Detached as the others' servers are not by default but this package's must be: a process group of its own is also a
+  // scheduling group of its own, and would be measured otherwise.
+  const child = spawn(process.execPath, [file], { stdio: ['pipe', 'pipe', 'ignore'], detached: true });
   const pending = new Map();
   let rest = '';
   let id = 0;
