@@ -7,7 +7,7 @@ import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import type { Era } from '../protocol/revisions.js';
 import type { CatalogEntry, Lease } from '../registry/lease.js';
-import { checkRoute } from '../registry/route.js';
+import { isCurrentRoute } from '../registry/route.js';
 import type { Clock } from '../transports/clock.js';
 import type { Connection } from '../transports/connection.js';
 import { interpretOutcome } from './interpret.js';
@@ -55,8 +55,7 @@ export async function callTool(
   const entry = lease.entries.get(name);
   const call = new Call(port, name, entry);
   if (entry === undefined) return call.fail('not-found', notFound(name, lease));
-  const route = checkRoute(entry, port.currentLease());
-  if (route.status === 'stale') return call.stale(route.current);
+  if (!isCurrentRoute(entry, port.currentLease())) return call.stale();
   const early = port.channel(entry.peer);
   if (typeof early === 'string') return call.fail('unavailable', early);
 
@@ -75,10 +74,15 @@ export async function callTool(
     const ready = port.validators.prepare(outputKey(entry), entry.outputSchema);
     if (ready instanceof Promise) await ready;
   }
-  return send(call, entry, options);
+  const request = begin(call, entry, options);
+  if ('status' in request) return request;
+  const outcome = await request.outcome;
+  if (outcome.written) call.attempts = 1;
+  return outcome.kind === 'result' ? call.read(entry, outcome.result) : call.interpret(entry, outcome);
 }
 
-async function send(call: Call, entry: CatalogEntry, options: CallOptions): Promise<CallOutcome> {
+/** Sends the request, or says why not. */
+function begin(call: Call, entry: CatalogEntry, options: CallOptions): Sent | CallOutcome {
   const { port } = call;
   // Looked up again: validation may have taken a while.
   const channel = port.channel(entry.peer);
@@ -98,15 +102,15 @@ async function send(call: Call, entry: CatalogEntry, options: CallOptions): Prom
       meta: options.meta,
       name: entry.local,
       // In the tick of the write, with no await between: what was checked above, once more.
-      mayWrite: () =>
-        port.isCurrent(entry.peer, connection) && checkRoute(entry, port.currentLease()).status === 'current',
+      mayWrite: () => port.isCurrent(entry.peer, connection) && isCurrentRoute(entry, port.currentLease()),
     },
   );
   call.requestId = request.id;
-  const outcome = await request.outcome;
-  if (outcome.written) call.attempts = 1;
-  return outcome.kind === 'result' ? call.read(entry, outcome.result) : call.interpret(entry, outcome);
+  return request;
 }
+
+/** A request on its way. */
+type Sent = ReturnType<Connection['request']>;
 
 /** What is known of a call under way, and the outcomes it can be given. */
 class Call {
@@ -134,7 +138,9 @@ class Call {
     return { ...this.facts(), status, delivery: 'not-sent', message };
   }
 
-  stale(current: CatalogEntry | null): CallOutcome {
+  /** The name means something else now than in the lease. */
+  stale(): CallOutcome {
+    const current = this.port.currentLease().entries.get(this.name) ?? null;
     const now =
       current === null ? 'is gone' : `now means ${current.local} of ${current.peer}, with another definition`;
     return {
@@ -179,8 +185,7 @@ class Call {
     const { port } = this;
     const { connection } = this.channel as Channel;
     if (outcome.kind === 'withheld') {
-      const route = checkRoute(entry, port.currentLease());
-      if (route.status === 'stale') return this.stale(route.current);
+      if (!isCurrentRoute(entry, port.currentLease())) return this.stale();
       const channel = port.channel(entry.peer);
       return this.fail('unavailable', typeof channel === 'string' ? channel : 'The connection was replaced.');
     }

@@ -4,6 +4,7 @@
  */
 import type { ActorRefFrom, SnapshotFrom } from 'xstate';
 import { fromCallback } from 'xstate';
+import type { Channel } from '../calls/call.js';
 import { catalogMachine } from '../machines/catalogMachine.js';
 import { createPeerMachine } from '../machines/peerMachine.js';
 import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../machines/ports.js';
@@ -83,6 +84,9 @@ export class PeerOwner {
   private listing: string | null = null;
   private listed = false;
   private path: PeerStateName[] = ['idle'];
+  /** Read on every call: the tag of the state, and what {@link channel} made. */
+  private hasCallableState = false;
+  private callChannel: Channel | null = null;
   private lastRenegotiation = Number.NEGATIVE_INFINITY;
 
   constructor(options: PeerOwnerOptions) {
@@ -149,6 +153,8 @@ export class PeerOwner {
   observe(snapshot: PeerSnapshot): boolean {
     const state = snapshot.value as PeerStateName;
     if (state === this.path.at(-1)) return false;
+    this.hasCallableState = snapshot.hasTag('callable');
+    this.callChannel = null;
     this.path.push(state);
     if (this.path.length > MAX_PATH) this.path.shift();
     if (isNegotiating(state)) {
@@ -166,7 +172,21 @@ export class PeerOwner {
   }
 
   get isCallable(): boolean {
-    return this.actor?.getSnapshot().hasTag('callable') === true && this.connection?.isOpen === true;
+    return this.hasCallableState && this.connection?.isOpen === true;
+  }
+
+  /** The connection that serves calls, with what was agreed on it; null where the peer is not callable. */
+  get channel(): Channel | null {
+    if (!this.isCallable) return null;
+    if (this.callChannel === null || this.callChannel.connection !== this.connection)
+      this.callChannel = this.openChannel();
+    return this.callChannel;
+  }
+
+  private openChannel(): Channel | null {
+    const { connection } = this;
+    const agreed = connection?.agreed;
+    return connection === null || !agreed ? null : { connection, era: agreed.era, revision: agreed.revision };
   }
 
   /** Nothing more is awaited for the start of the host: callable with a listing that came or failed; or not to be had. */
@@ -288,10 +308,11 @@ export class PeerOwner {
     if (connection === null) return this.closing;
     if (connection.perRequestStreams && this.takeDraining() && connection.isOpen) {
       this.retired.add(connection);
-      void connection.whenIdle().then(() => {
-        this.retired.delete(connection);
-        return connection.close();
-      });
+      // Kept until nothing of it is left, so that whoever disposes of the peer waits for it.
+      void connection
+        .whenIdle()
+        .then(() => connection.close())
+        .then(() => this.retired.delete(connection));
     } else {
       this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
     }

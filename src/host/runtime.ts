@@ -91,12 +91,16 @@ export class HostRuntime implements HostPort {
     return owner;
   }
 
-  async call(lease: Lease, name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
-    const outcome = await callTool(this.port, lease, name, args, options);
-    if (this.listeners.has('call')) {
-      const { tool, peer, status, delivery, durationMs } = outcome;
-      this.listeners.emit('call', { tool, peer, status, delivery, durationMs });
-    }
+  call(lease: Lease, name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
+    const outcome = callTool(this.port, lease, name, args, options);
+    // Nobody listens: nothing is added to the way of a call.
+    return this.listeners.has('call') ? this.telling(outcome) : outcome;
+  }
+
+  private async telling(pending: Promise<CallOutcome>): Promise<CallOutcome> {
+    const outcome = await pending;
+    const { tool, peer, status, delivery, durationMs } = outcome;
+    this.listeners.emit('call', { tool, peer, status, delivery, durationMs });
     return outcome;
   }
 
@@ -345,9 +349,8 @@ export class HostRuntime implements HostPort {
   private channel(peer: string): Channel | string {
     const owner = this.owners.get(peer);
     if (owner === undefined) return `The peer ${peer} was removed.`;
-    const { connection } = owner;
-    const agreed = connection?.agreed;
-    if (connection !== null && agreed && owner.isCallable) return { connection, ...agreed };
+    const { channel } = owner;
+    if (channel !== null) return channel;
     const { state, reason } = owner.report();
     return reason === null
       ? `The peer ${peer} is ${state}.`

@@ -12,6 +12,12 @@ export function resolveRoute(lease: Lease, name: string): CatalogEntry | undefin
   return lease.entries.get(name);
 }
 
+/** Whether a bound entry still is what its name means; what {@link checkRoute} says in more words. */
+export function isCurrentRoute(bound: CatalogEntry, current: Lease): boolean {
+  const entry = current.entries.get(bound.name);
+  return entry === bound || (entry !== undefined && isSameRoute(entry, bound));
+}
+
 /**
  * Looks a route that was bound to an earlier lease up in the current one. It is stale when the name is gone, belongs
  * to another peer or local name, or stands for another definition. A definition that merely became `stale` (its peer
@@ -20,6 +26,9 @@ export function resolveRoute(lease: Lease, name: string): CatalogEntry | undefin
 export function checkRoute(bound: Route, current: Lease): RouteCheck {
   const entry = current.entries.get(bound.name);
   if (entry === undefined) return { status: 'stale', current: null };
-  const same = entry.peer === bound.peer && entry.local === bound.local && entry.digest === bound.digest;
-  return same ? { status: 'current', entry } : { status: 'stale', current: entry };
+  return isSameRoute(entry, bound) ? { status: 'current', entry } : { status: 'stale', current: entry };
+}
+
+function isSameRoute(a: Route, b: Route): boolean {
+  return a.peer === b.peer && a.local === b.local && a.digest === b.digest;
 }
