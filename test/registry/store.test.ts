@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CollisionPolicy, PeerCatalog } from '../../src/registry/lease.js';
 import { rejectedCollisions } from '../../src/registry/policy.js';
-import { checkRoute, resolveRoute } from '../../src/registry/route.js';
+import { isCurrentRoute } from '../../src/registry/route.js';
 import type { LeaseChange } from '../../src/registry/store.js';
 import { RegistryStore } from '../../src/registry/store.js';
 import { catalog, tool } from './tools.js';
@@ -211,35 +211,36 @@ describe('a route', () => {
 
   it('is looked up, never taken apart', () => {
     const { lease } = store();
-    expect(resolveRoute(lease, 'a/a/y')).toMatchObject({ peer: 'a', local: 'a/y' });
-    expect(resolveRoute(lease, 'b/x')).toMatchObject({ peer: 'b', local: 'x' });
+    expect(lease.entries.get('a/a/y')).toMatchObject({ peer: 'a', local: 'a/y' });
+    expect(lease.entries.get('b/x')).toMatchObject({ peer: 'b', local: 'x' });
     for (const name of ['a/x', 'a/y', 'b', 'x/', 'X', '__proto__', '']) {
-      expect(resolveRoute(lease, name)).toBeUndefined();
+      expect(lease.entries.get(name)).toBeUndefined();
     }
   });
 
   it('stays current while peer, local name and definition are the same', () => {
     const registry = store();
-    const bound = resolveRoute(registry.lease, 'x')!;
+    const bound = registry.lease.entries.get('x')!;
     registry.claims.markStale('a');
     registry.publish();
-    expect(checkRoute(bound, registry.lease)).toMatchObject({
-      status: 'current',
-      entry: { freshness: 'stale' },
-    });
+    expect(registry.lease.entries.get('x')?.freshness).toBe('stale');
+    expect(isCurrentRoute(bound, registry.lease)).toBe(true);
+  });
   });
 
   it('is stale when the definition, the owner or the tool is another one or gone', () => {
     const registry = store();
-    const bound = resolveRoute(registry.lease, 'x')!;
+    const bound = registry.lease.entries.get('x')!;
     list(registry, catalog('a', [tool('x', { description: 'now it deletes' })]));
     registry.publish();
-    const check = checkRoute(bound, registry.lease);
-    expect(check).toEqual({ status: 'stale', current: registry.lease.entries.get('x') });
-    expect(checkRoute({ ...bound, name: 'b/x' }, registry.lease).status).toBe('stale');
-    expect(checkRoute({ ...bound, local: 'y' }, registry.lease).status).toBe('stale');
+    expect(isCurrentRoute(bound, registry.lease)).toBe(false);
+    const current = registry.lease.entries.get('x')!;
+    expect(isCurrentRoute({ ...current }, registry.lease)).toBe(true);
+    for (const other of [{ name: 'b/x' }, { local: 'y' }, { peer: 'b' }]) {
+      expect(isCurrentRoute({ ...current, ...other }, registry.lease)).toBe(false);
+    }
     registry.claims.dropCatalog('a');
     registry.publish();
-    expect(checkRoute(bound, registry.lease)).toEqual({ status: 'stale', current: null });
+    expect(isCurrentRoute(current, registry.lease)).toBe(false);
   });
 });
