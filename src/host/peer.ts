@@ -265,7 +265,7 @@ export class PeerOwner {
     await within(clock, deadline, this.release());
     const left = deadline - clock.now();
     if (left <= 0) {
-      const detail = 'the connection before this one did not end in time';
+      const detail = 'there was no time left to open a connection';
       return { ok: false, cause: { kind: 'connect-failed', detail, terminal: false } };
     }
     if (this.isDisposed || !scope.isActive) {

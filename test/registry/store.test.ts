@@ -226,7 +226,6 @@ describe('a route', () => {
     expect(registry.lease.entries.get('x')?.freshness).toBe('stale');
     expect(isCurrentRoute(bound, registry.lease)).toBe(true);
   });
-  });
 
   it('is stale when the definition, the owner or the tool is another one or gone', () => {
     const registry = store();
