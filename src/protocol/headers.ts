@@ -63,14 +63,17 @@ export function decodeHeaderValue(text: string): string | undefined {
 }
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const FIELD_VALUE = /^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?$/;
 
 /** An RFC 9110 token: what a header may be called. */
 export function isHeaderName(name: string): boolean {
   return TOKEN.test(name);
 }
 
-/** What may be written as a header's value: Latin-1 without control characters, a tab excepted. */
+/**
+ * What may be written as a header's value (RFC 9110, 5.5): Latin-1 without control characters, a tab excepted, and
+ * without outer white space, which is not part of a value and would be lost on the way.
+ */
 export function isHeaderValue(value: string): boolean {
   return FIELD_VALUE.test(value);
 }

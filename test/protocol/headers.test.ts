@@ -129,6 +129,8 @@ describe('configured headers', () => {
     ['gr\u00fc\u00dfe', 'x'],
     ['x-a', 'topsecret\r\nx-b: 1'],
     ['x-a', 'topsecret\u4e16'],
+    ['x-a', ' topsecret'],
+    ['x-a', 'topsecret\t'],
     ['x-a', 'topsecret\u0000'],
   ])('%j: %j may not', (name, value) => {
     const problem = configuredHeaderProblem(name, value);
