@@ -32,7 +32,7 @@ export function checkHeaders(
       );
     }
     if (seen.has(lower)) fail('this name a second time', 'each header once; letter case makes no difference');
-    if (!isHeaderValue(value) || value !== value.trim()) {
+    if (!isHeaderValue(value)) {
       fail(
         'a value with a line break, a control character, a character above U+00FF or outer spaces',
         'a header value on one line',
