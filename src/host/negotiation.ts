@@ -147,8 +147,9 @@ async function initialize(
   const { clock, limits } = owner.options;
   // Asked before a process is started for it; what counts is the answer in the tick of the write.
   if (owner.ledger.refusal() !== null) return { id: null, outcome: { kind: 'withheld', written: false } };
-  if (owner.connection?.isOpen !== true) {
-    // N9: many servers die of the probe.
+  const current = owner.connection;
+  if (current?.isOpen !== true || current.agreed !== null) {
+    // N9: many servers die of the probe. One that was modern until now gets a fresh connection as well.
     const opened = await owner.open(deadline, exchange);
     if (!opened.ok)
       return { id: null, outcome: { kind: 'unreachable', written: false, cause: opened.cause } };

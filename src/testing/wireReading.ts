@@ -78,7 +78,6 @@ export function discoveredVersions(result: Json): string[] | null {
   if (!isRecord(result)) return null;
   if (has(result, 'resultType') && result['resultType'] !== 'complete') return null;
   if (!isRecord(result['capabilities'])) return null;
-  if (has(result, 'instructions') && typeof result['instructions'] !== 'string') return null;
   const versions = result['supportedVersions'];
   if (!Array.isArray(versions) || versions.length === 0) return null;
   return versions.every((version) => typeof version === 'string') ? (versions as string[]) : null;
