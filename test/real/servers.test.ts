@@ -115,7 +115,10 @@ const everything = packageFile('@modelcontextprotocol/server-everything', 'dist/
 const legacy: readonly Subject[] = [
   {
     title: 'server-filesystem 2026.8.31 over stdio',
-    reach: overStdio(packageFile('@modelcontextprotocol/server-filesystem', 'dist/index.js'), () => [files]),
+    reach: overStdio(
+      packageFile('legacy-servers/node_modules/@modelcontextprotocol/server-filesystem', 'dist/index.js'),
+      () => [files],
+    ),
     server: 'secure-filesystem-server',
     tools: ['list_directory', 'read_text_file', 'write_file'],
     call: readFile,
@@ -153,7 +156,7 @@ const legacy: readonly Subject[] = [
 const modern: readonly Subject[] = [
   {
     title: 'server-filesystem 2.0.1 over stdio, which serves both eras',
-    reach: overStdio(packageFile('server-filesystem-modern', 'dist/index.js'), () => [files]),
+    reach: overStdio(packageFile('@modelcontextprotocol/server-filesystem', 'dist/index.js'), () => [files]),
     server: 'secure-filesystem-server',
     tools: ['list_directory', 'read_text_file', 'write_file'],
     call: readFile,
