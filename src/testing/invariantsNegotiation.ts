@@ -111,6 +111,8 @@ export const HOST_CHECKS: readonly Check[] = [
     const { negotiation, isCommanded, connections } = sight.life;
     if (negotiation === null || negotiation.initializeSent === 0 || isCommanded) return null;
     const asked = connections.findLast((connection) => connection.initialize !== null);
+    // Tried again by itself after a while, as after a probe that reached nobody.
+    if (asked?.initialize?.wasUnreached === true) return null;
     return when(
       asked?.initialize?.revision === null && !asked.provedModern,
       'the peer was unavailable and nobody asked',

@@ -168,6 +168,7 @@ export class Oracle {
         atMs: event.atMs,
         revision: null,
         isAnswered: false,
+        wasUnreached: false,
         sawForeignResult: false,
       };
       const { negotiation } = connection.life;
@@ -268,7 +269,10 @@ export class Oracle {
       if (isRead) probe.isSettled = event.atMs < probe.earliestDeadlineMs;
       else settleProbe(probe, event.atMs, [judgement]);
     }
-    if (connection.initialize?.id === event.exchange) connection.initialize.isAnswered = true;
+    const { initialize } = connection;
+    if (initialize === null || initialize.id !== event.exchange) return;
+    initialize.wasUnreached ||= event.end === 'unreachable' && !initialize.isAnswered;
+    initialize.isAnswered = true;
   }
 
   /** N21: looked for in every text that may answer a negotiation request, before it is correlated. */

@@ -34,6 +34,8 @@ export interface Initialize {
   revision: string | null;
   /** Something came that may have settled it. */
   isAnswered: boolean;
+  /** Nothing of the peer's MCP layer was reached: time may cure it (N6). */
+  wasUnreached: boolean;
   /** A valid result came under another id. */
   sawForeignResult: boolean;
 }
