@@ -18,10 +18,5 @@ export {
   unaskedMessages,
   versionErrors,
 } from './arbitraryMessages.js';
-export {
-  type FarSideOptions,
-  httpAnswers,
-  lifeScripts,
-  noise,
-  scripts,
-} from './arbitraryScripts.js';
+export { lifeScripts, scripts } from './arbitraryScripts.js';
+export { type FarSideOptions, httpAnswers, noise } from './arbitrarySteps.js';
