@@ -81,7 +81,10 @@ export interface PeerHandle {
   retry(): void;
   /** Tells that authorization was granted: an `unavailable` peer probes again. */
   authorize(): void;
-  /** Resolves when the peer is callable, or is callable or failed. Rejects on abort and when the peer is removed. */
+  /**
+   * Resolves with the report when the peer is `callable`, or when it is `settled`: callable and listed, failed, or, if it
+   * is not required, waiting to reconnect. Rejects on abort, when the peer is removed, and when the host stops.
+   */
   waitUntil(what: 'callable' | 'settled', options?: { readonly signal?: AbortSignal }): Promise<PeerReport>;
 }
 
