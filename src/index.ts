@@ -47,11 +47,26 @@ export type {
   StartReport,
   UnavailableReason,
 } from './host/facade.js';
-export type { HostContext, HostEmitted, HostEvent, HostInput, HostOutput, HostTag } from './host/hostMachine.js';
+export type {
+  HostContext,
+  HostEmitted,
+  HostEvent,
+  HostInput,
+  HostOutput,
+  HostTag,
+} from './host/hostMachine.js';
 export { createRatchet, type Ratchet } from './host/ledger.js';
 export { catalogMachine } from './machines/catalogMachine.js';
 export { createPeerMachine, peerMachine, peerSetup } from './machines/peerMachine.js';
-export type { CatalogContext, CatalogEvent, PeerContext, PeerEvent, PeerInput, PeerTag, ProbeInput } from './machines/ports.js';
+export type {
+  CatalogContext,
+  CatalogEvent,
+  PeerContext,
+  PeerEvent,
+  PeerInput,
+  PeerTag,
+  ProbeInput,
+} from './machines/ports.js';
 export type { CloseCause, UnreachableCause } from './protocol/exchange.js';
 export type { JsonObject, JsonValue } from './protocol/jsonRpc.js';
 export { type Era, LEGACY_REVISIONS, MODERN_REVISIONS } from './protocol/revisions.js';
