@@ -80,6 +80,9 @@ export function createValidators(options: ValidatorsOptions = {}): Validators {
     if (entry === undefined) {
       entry = compile(loaded, schema);
       if (entries.size >= maxSchemas) entries.delete(entries.keys().next().value!);
+    } else if (entries.size < maxSchemas / 2) {
+      // Nothing will have to go soon: its place in the order does not matter.
+      return entry;
     } else {
       entries.delete(key);
     }
