@@ -1,6 +1,6 @@
 /**
  * What an outcome proves about a peer's era. Total functions: every outcome of a probe and of an `initialize` has a
- * verdict, and the default is never "assume the old thing". The rules N1 to N21 are the design's; `rule` on each
+ * verdict, and the default is never "assume the old thing". The rules N1 to N21 are in docs/rules.md; `rule` on each
  * verdict names the one that judged.
  */
 import { HEADER_MISMATCH, isRecognizedModernCode, UNSUPPORTED_PROTOCOL_VERSION } from './codes.js';

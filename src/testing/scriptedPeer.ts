@@ -111,7 +111,7 @@ function memoryStage(control: MemoryControl, perRequestStreams: boolean): Stage 
   };
 }
 
-/** What an HTTP transport makes of an answer (DESIGN N5, N6): which texts may settle, and how the exchange ends. */
+/** What an HTTP transport makes of an answer (N5, N6): which texts may settle, and how the exchange ends. */
 function answerHttp(control: MemoryControl, answer: HttpAnswer, texts: readonly string[], id: number): void {
   const { status, type, redirected = false, text = '' } = answer;
   if (redirected) control.redirected(id);

@@ -1,5 +1,5 @@
 /**
- * Which redirects are followed (DESIGN, "Cases decided"): 307 and 308 within the origin, three at most. Every other 3xx
+ * Which redirects are followed (N6, N8): 307 and 308 within the origin, three at most. Every other 3xx
  * is refused: a cache or a gateway said it, no MCP layer (N6).
  */
 

@@ -19,7 +19,7 @@ function posix(
   return resolveCommand(command, {
     env,
     platform: 'linux',
-    cwd: '/work',
+    cwd: '/here',
     exists: (file) => files[file] ?? 'missing',
   });
 }
@@ -54,16 +54,16 @@ describe('on POSIX', () => {
   });
 
   it('a name is not looked up in the working directory, unless the path says so', () => {
-    expect(posix('npx', { '/work/npx': 'executable' })).toEqual({ ok: false, why: 'missing', file: 'npx' });
-    const files: Files = { '/work/npx': 'executable', '/work/bin/tool': 'executable' };
-    expect(posix('npx', files, { PATH: '/a:' })).toEqual({ ok: true, file: '/work/npx' });
-    expect(posix('tool', files, { PATH: 'bin' })).toEqual({ ok: true, file: '/work/bin/tool' });
+    expect(posix('npx', { '/here/npx': 'executable' })).toEqual({ ok: false, why: 'missing', file: 'npx' });
+    const files: Files = { '/here/npx': 'executable', '/here/bin/tool': 'executable' };
+    expect(posix('npx', files, { PATH: '/a:' })).toEqual({ ok: true, file: '/here/npx' });
+    expect(posix('tool', files, { PATH: 'bin' })).toEqual({ ok: true, file: '/here/bin/tool' });
   });
 
   it('a path is relative to the working directory and not looked up', () => {
-    const files: Files = { '/work/bin/tool': 'executable', '/a/bin/tool': 'executable' };
-    expect(posix('bin/tool', files)).toEqual({ ok: true, file: '/work/bin/tool' });
-    expect(posix('./bin/../bin/tool', files)).toEqual({ ok: true, file: '/work/bin/tool' });
+    const files: Files = { '/here/bin/tool': 'executable', '/a/bin/tool': 'executable' };
+    expect(posix('bin/tool', files)).toEqual({ ok: true, file: '/here/bin/tool' });
+    expect(posix('./bin/../bin/tool', files)).toEqual({ ok: true, file: '/here/bin/tool' });
     expect(posix('/a/bin/tool', files)).toEqual({ ok: true, file: '/a/bin/tool' });
     expect(posix('bin/other', files)).toEqual({ ok: false, why: 'missing', file: 'bin/other' });
   });
