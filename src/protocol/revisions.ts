@@ -44,7 +44,7 @@ export function highestMutual(ours: readonly string[], theirs: readonly string[]
 
 /**
  * The revision for the next probe after `-32022` (N3): the highest mutual one not yet refused; if the only
- * mutual one is the one just refused, that one, once; else `null`.
+ * mutual one is the one just refused, that one, once; refused again, or none in common: `null`.
  *
  * @param refused every revision refused in this negotiation, in order; the last one is the one just refused
  */
@@ -53,14 +53,14 @@ export function nextProbeRevision(
   theirs: readonly string[],
   refused: readonly string[],
 ): string | null {
+  const justRefused = refused.at(-1);
+  const isRefusedAgain = refused.filter((revision) => revision === justRefused).length > 1;
+  if (isRefusedAgain) return null;
   const candidates = mutual(ours, theirs);
   const untried = candidates.find((revision) => !refused.includes(revision));
   if (untried !== undefined) return untried;
   const [only, ...others] = candidates;
-  if (only === undefined || others.length > 0) return null;
-  const justRefused = refused.at(-1);
-  const timesRefused = refused.filter((revision) => revision === only).length;
-  return only === justRefused && timesRefused === 1 ? only : null;
+  return only === justRefused && others.length === 0 ? (only ?? null) : null;
 }
 
 function mutual(ours: readonly string[], theirs: readonly string[]): string[] {

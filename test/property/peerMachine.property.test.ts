@@ -2,7 +2,6 @@
  * The peer chart against its model and against the rules, on random and on directed scripts, without I/O and without
  * real time. `PEERAGE_MACHINE_RUNS` sets how many random scripts run in all (default 100,000).
  */
-import '../support/seed.js';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createPeerMachine } from '../../src/machines/peerMachine.js';

@@ -1,6 +1,5 @@
 /** The rules of the wire with real child processes in real time. Nothing here asserts how long anything takes. */
 
-import '../support/seed.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

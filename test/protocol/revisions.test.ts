@@ -46,10 +46,10 @@ describe('N3: the revision of the next probe', () => {
         const next = nextProbeRevision(ours, theirs, refused);
         const mutual = ours.filter((entry) => theirs.includes(entry));
         const untried = mutual.filter((entry) => !refused.includes(entry));
+        const isRefusedAgain = refused.filter((entry) => entry === refused.at(-1)).length > 1;
+        if (isRefusedAgain) return next === null;
         if (untried.length > 0) return next === untried.sort().at(-1);
-        const again = mutual.length === 1 && mutual[0] === refused.at(-1);
-        const once = refused.filter((entry) => entry === mutual[0]).length === 1;
-        return next === (again && once ? mutual[0] : null);
+        return next === (mutual.length === 1 && mutual[0] === refused.at(-1) ? mutual[0] : null);
       }),
     );
   });

@@ -1,5 +1,4 @@
 /** Runs a property over hosts and says what was wrong, with the whole wire. */
-import '../../support/seed.js';
 import * as fc from 'fast-check';
 import { expect } from 'vitest';
 import { checkTrace, type Violation } from '../../../src/testing/invariants.js';
