@@ -62,8 +62,6 @@ export class PeerOwner {
   readonly faults = new Map<string, number>();
   /** The connection in use; replaced, never reopened. */
   connection: Connection | null = null;
-  /** Grows with every connection: what belongs to an earlier one is told by it. */
-  generation = 0;
   /** What the server declared at the last negotiation. */
   capabilities: JsonObject = {};
   negotiationStartedAt = 0;
@@ -271,7 +269,6 @@ export class PeerOwner {
     if (this.isDisposed || !scope.isActive) {
       return { ok: false, cause: { kind: 'connect-failed', detail: 'stopped', terminal: true } };
     }
-    this.generation += 1;
     const connection: Connection = new Connection({
       transport,
       ids,

@@ -101,10 +101,6 @@ export class Connection {
     });
   }
 
-  get transportKind(): string {
-    return this.transport.kind;
-  }
-
   /** True where each request has its own answer stream (HTTP). */
   get perRequestStreams(): boolean {
     return this.transport.perRequestStreams;
@@ -128,10 +124,6 @@ export class Connection {
   /** The selected era and revision. */
   get agreed(): { readonly era: Era; readonly revision: string } | null {
     return this.dialect;
-  }
-
-  get inFlight(): number {
-    return this.inbox.size;
   }
 
   /** Resolves when nothing is in flight. */
