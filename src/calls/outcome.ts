@@ -39,6 +39,7 @@ export type CallStatus =
   /** The caller aborted, or the host stopped. */
   | 'cancelled';
 
+/** The facts of every request on behalf of a caller. */
 interface OutcomeBase {
   readonly delivery: Delivery;
   /** Canonical name as asked for. */
@@ -50,7 +51,7 @@ interface OutcomeBase {
   /** JSON-RPC id of the last attempt, or `null` where none was made. */
   readonly requestId: number | null;
   readonly durationMs: number;
-  /** Requests that were begun. */
+  /** Requests that were begun: rounds and repetitions count. */
   readonly attempts: number;
   /** Serialized arguments, bytes. */
   readonly argumentsBytes: number;
@@ -104,4 +105,49 @@ export interface CallProgress {
   readonly progress: number;
   readonly total: number | undefined;
   readonly message: string | undefined;
+}
+
+/** What `readResource`, `getPrompt` and `complete` come to: like a call, without what only tools have. */
+export type RequestStatus = Exclude<CallStatus, 'ok' | 'tool-error' | 'invalid-arguments' | 'stale-route'>;
+
+interface RequestBase {
+  readonly delivery: Delivery;
+  readonly peer: string;
+  /** `resources/read`, `prompts/get` or `completion/complete`. */
+  readonly method: string;
+  /** The URI or the name that was asked for. */
+  readonly target: string;
+  readonly era: Era | null;
+  readonly revision: string | null;
+  readonly requestId: number | null;
+  readonly durationMs: number;
+  readonly attempts: number;
+}
+
+export interface AnsweredRequest<T> extends RequestBase {
+  readonly status: 'ok';
+  readonly delivery: 'answered';
+  readonly value: T;
+  /** From the cache, by the server's own `ttlMs`: nothing was sent now. */
+  readonly cached: boolean;
+}
+
+export interface FailedRequest extends RequestBase {
+  readonly status: RequestStatus;
+  /** One sentence a person, or a model, can act on. Sanitized. */
+  readonly message: string;
+  readonly error?: FailedOutcome['error'];
+}
+
+export type RequestOutcome<T> = AnsweredRequest<T> | FailedRequest;
+
+export interface RequestOptions {
+  /** Aborting cancels the request, also on the wire. */
+  readonly signal?: AbortSignal;
+  /** Deadline for the whole request. Default: the host's `callTimeoutMs` (60,000). */
+  readonly timeoutMs?: number;
+  /** As in {@link CallOptions}. */
+  readonly onProgress?: (progress: CallProgress) => void;
+  /** Extra `_meta`; the protocol's own keys are never overwritten. */
+  readonly meta?: JsonObject;
 }

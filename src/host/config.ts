@@ -13,6 +13,14 @@ interface PeerConfigBase {
   readonly trust?: 'untrusted' | 'trusted';
   /** Free labels (risk, environment, owner …); read by policy and display. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Local names of tools whose calls run one after the other. Default: none. */
+  readonly serialize?: readonly string[];
+  /** Local names of tools whose calls may be sent again although they may have been executed. Default: none. */
+  readonly repeatable?: readonly string[];
+  /** As the host's option, for this peer. */
+  readonly maxInFlight?: number;
+  /** As the host's option, for this peer. */
+  readonly maxQueue?: number;
 }
 
 /** A peer that is a child process speaking over stdin and stdout. */
@@ -69,7 +77,17 @@ export interface HostLimits {
   readonly maxAttempts?: number;
   /** When an unreachable peer is tried again by itself. 0: never. Default 60,000. */
   readonly retryUnavailableAfterMs?: number;
-  /** Peers that start at the same time. Default 8. */
+  /** Calls of one peer that are on the wire at the same time. Default 64. */
+  readonly maxInFlight?: number;
+  /** Calls of one peer that wait for their turn; one more is `unavailable`. Default 1,024. */
+  readonly maxQueue?: number;
+  /** Rounds in which a server may ask for input during one call. 0: none. Default 16. */
+  readonly maxRounds?: number;
+  /** Transport failures or deadlines in a row that open a peer's breaker. 0: it never opens. Default 5. */
+  readonly breakerThreshold?: number;
+  /** How long an open breaker lets nothing through at first; doubles, up to ten times. Default 10,000. */
+  readonly breakerOpenMs?: number;
+  /** Peers that start, or start again, at the same time. Default 8. */
   readonly maxSimultaneousStarts?: number;
   /** Longest message accepted. Default 16 MiB. */
   readonly maxMessageBytes?: number;
@@ -95,6 +113,11 @@ interface ResolvedPeerBase {
   readonly required: boolean;
   readonly trust: 'untrusted' | 'trusted';
   readonly labels: Readonly<Record<string, string>>;
+  readonly serialize: readonly string[];
+  readonly repeatable: readonly string[];
+  /** `undefined`: as the host's. */
+  readonly maxInFlight: number | undefined;
+  readonly maxQueue: number | undefined;
 }
 
 export interface ResolvedStdioPeer extends ResolvedPeerBase {

@@ -33,6 +33,11 @@ export const LIMITS = {
   backoffMaxMs: { byDefault: 30_000, min: 1, max: DAY_MS },
   maxAttempts: { byDefault: 8, min: 0, max: 1_000 },
   retryUnavailableAfterMs: { byDefault: 60_000, min: 0, max: DAY_MS },
+  maxInFlight: { byDefault: 64, min: 1, max: 100_000 },
+  maxQueue: { byDefault: 1_024, min: 0, max: 1_000_000 },
+  maxRounds: { byDefault: 16, min: 0, max: 1_000 },
+  breakerThreshold: { byDefault: 5, min: 0, max: 1_000_000 },
+  breakerOpenMs: { byDefault: 10_000, min: 1, max: DAY_MS },
   maxSimultaneousStarts: { byDefault: 8, min: 1, max: 1_000 },
   // Node's longest string is 512 MiB; half of it leaves room for the copy that is parsed.
   maxMessageBytes: { byDefault: 16 * MIB, min: 1_024, max: 256 * MIB },
@@ -141,11 +146,17 @@ export function checkHostOptions(options: HostOptions) {
   };
 }
 
+const toolNames = z.array(filledText, { error: 'a list of names of tools' });
+
 const common = {
   allowLegacy: flag.optional(),
   required: flag.optional(),
   trust: oneOf(['untrusted', 'trusted']).optional(),
   labels: objectOnly.optional(),
+  serialize: toolNames.optional(),
+  repeatable: toolNames.optional(),
+  maxInFlight: whole(LIMITS.maxInFlight).optional(),
+  maxQueue: whole(LIMITS.maxQueue).optional(),
 };
 const stdioPeer = strict({
   ...common,
@@ -208,6 +219,10 @@ function filled(parsed: z.infer<z.ZodObject<typeof common>>, at: Segments) {
     required: parsed.required ?? false,
     trust: parsed.trust ?? ('untrusted' as const),
     labels: checkTexts(parsed.labels, [...at, 'labels']),
+    serialize: parsed.serialize ?? [],
+    repeatable: parsed.repeatable ?? [],
+    maxInFlight: parsed.maxInFlight,
+    maxQueue: parsed.maxQueue,
   };
 }
 

@@ -1,10 +1,21 @@
 /** What a host author holds in hands. Implemented by `createHost` and `hostOf`. */
-import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import type { CallOptions, CallOutcome, RequestOptions, RequestOutcome } from '../calls/outcome.js';
+import type {
+  CompletionRequest,
+  CompletionResult,
+  PromptDefinition,
+  PromptResult,
+  ResourceDefinition,
+  ResourceResult,
+  ResourceTemplateDefinition,
+} from '../protocol/definitions.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
+import type { ListKind } from '../protocol/lists.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
 import type { Era } from '../protocol/revisions.js';
 import type { Conflict, Lease } from '../registry/lease.js';
 import type { PeerConfig } from './config.js';
+import type { HostStatus } from './status.js';
 
 export type PeerStateName =
   | 'idle'
@@ -69,6 +80,22 @@ export interface Catalog extends Lease {
   call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome>;
 }
 
+export interface ListOptions {
+  /** Only this peer. Default: all that are callable and declare the list. */
+  readonly peer?: string;
+  /** Fetch anew, whatever `ttlMs` said. Default false. */
+  readonly refresh?: boolean;
+  /** Ends the waiting; a fetch under way goes on for others. */
+  readonly signal?: AbortSignal;
+}
+
+/** A list merged over peers, in the order of their names; items keep their server's order. */
+export interface Listed<T> {
+  readonly items: readonly (T & { readonly peer: string; readonly freshness: 'fresh' | 'stale' })[];
+  /** Peers whose list could not be had, or could not be renewed: what is shown of them is stale or missing. */
+  readonly problems: readonly { readonly peer: string; readonly message: string }[];
+}
+
 export interface PeerHandle {
   readonly name: string;
   readonly state: PeerStateName;
@@ -79,6 +106,8 @@ export interface PeerHandle {
   explain(): string;
   /** Starts a new negotiation of a peer that is `unavailable` or `reconnecting`; a new listing where one failed. */
   retry(): void;
+  /** Fetches the tools anew, now. What comes of it is told by events. */
+  refresh(): void;
   /** Tells that authorization was granted: an `unavailable` peer probes again. */
   authorize(): void;
   /**
@@ -100,6 +129,10 @@ export interface HostEvents {
   };
   /** Two peers declare one tool name. */
   readonly conflict: Conflict;
+  /** A server said that a list changed, or what it said meanwhile may have been missed. Tools: see `catalogChanged`. */
+  readonly listChanged: { readonly peer: string; readonly kind: ListKind };
+  /** A resource that is subscribed to changed. `certain` false: it may have, notifications were missed. */
+  readonly resourceUpdated: { readonly peer: string; readonly uri: string; readonly certain: boolean };
   /** A call settled. Never holds arguments or content. */
   readonly call: {
     readonly tool: string;
@@ -123,6 +156,30 @@ export interface Host extends AsyncDisposable {
   catalog(): Catalog;
   /** A call through the current lease. Resolves with an outcome; see {@link CallOutcome}. */
   call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome>;
+  /** Fetched when first asked for, and again when `ttlMs` ran out or a change was announced. @throws {UnknownPeerError} */
+  listPrompts(options?: ListOptions): Promise<Listed<PromptDefinition>>;
+  listResources(options?: ListOptions): Promise<Listed<ResourceDefinition>>;
+  listResourceTemplates(options?: ListOptions): Promise<Listed<ResourceTemplateDefinition>>;
+  /** Reads a resource of a peer, listed or not. Within `ttlMs` it is answered from the cache. */
+  readResource(peer: string, uri: string, options?: RequestOptions): Promise<RequestOutcome<ResourceResult>>;
+  getPrompt(
+    peer: string,
+    name: string,
+    args?: Readonly<Record<string, string>>,
+    options?: RequestOptions,
+  ): Promise<RequestOutcome<PromptResult>>;
+  complete(
+    peer: string,
+    request: CompletionRequest,
+    options?: RequestOptions,
+  ): Promise<RequestOutcome<CompletionResult>>;
+  /**
+   * Asks the peer to tell of changes (`resourceUpdated`), now and after every reconnect. Returns the function that
+   * ends it. @throws {UnknownPeerError}
+   */
+  subscribeResource(peer: string, uri: string): () => void;
+  /** How everything stands, as numbers. */
+  status(): HostStatus;
   /** @throws {UnknownPeerError} */
   peer(name: string): PeerHandle;
   peers(): readonly PeerReport[];
