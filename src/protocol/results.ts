@@ -1,11 +1,12 @@
 /**
- * zod schemas of the results this client consumes. They check what a negotiation and a listing bring, and are lenient
- * only where the specification says so. The answer of a call is checked by `calls/normalize.ts` instead.
+ * The results that a negotiation brings, read by zod schemas that are lenient only where the specification says so.
+ * What a listing brings is read by `listResults.ts`, the answer of a call by `answers.ts` and `calls/normalize.ts`.
  */
 import { z } from 'zod';
 import type { Outcome } from './exchange.js';
 import type { JsonObject, JsonValue } from './jsonRpc.js';
 import { isJsonObject } from './jsonRpc.js';
+import { sanitizeText } from './sanitize.js';
 
 const jsonObject = z.custom<JsonObject>(isJsonObject, 'expected an object');
 
@@ -31,18 +32,6 @@ export interface InitializeResult {
   readonly instructions: string | undefined;
 }
 
-/** One tool of a listing, as declared. Unknown members are kept in `declared`. */
-export interface ToolDefinition {
-  readonly name: string;
-  readonly title: string | undefined;
-  readonly description: string | undefined;
-  readonly inputSchema: JsonObject;
-  readonly outputSchema: JsonObject | undefined;
-  readonly annotations: JsonObject | undefined;
-  /** The item as the server sent it. */
-  readonly declared: JsonObject;
-}
-
 export const SERVER_INFO_META_KEY = 'io.modelcontextprotocol/serverInfo';
 
 const serverInfo = z.looseObject({ name: z.string().min(1), version: z.string().min(1) });
@@ -63,6 +52,8 @@ const initializeResult = z.looseObject({
   instructions,
 });
 
+const LONGEST_QUOTE = 80;
+
 /** What came of reading: the value, or what is wrong with it in one sentence. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -73,8 +64,8 @@ export type Parsed<T> =
  * unknown `resultType`, a missing member or an empty `supportedVersions` does.
  */
 export function parseDiscoverResult(value: JsonValue): Parsed<DiscoverResult> {
-  const resultType = resultTypeOf(value);
-  if (resultType !== 'complete') return { ok: false, problem: `resultType is ${JSON.stringify(resultType)}` };
+  const incomplete = problemOfResultType(value);
+  if (incomplete !== null) return { ok: false, problem: incomplete };
   const parsed = discoverResult.safeParse(value);
   if (!parsed.success) return { ok: false, problem: problemOf(parsed.error) };
   return {
@@ -102,6 +93,14 @@ export function resultTypeOf(value: JsonValue): JsonValue {
   return isJsonObject(value) && value['resultType'] !== undefined ? value['resultType'] : 'complete';
 }
 
+/** What is wrong with the `resultType` of a result that must be complete, or null. Total, whatever stands there. */
+export function problemOfResultType(value: JsonValue): string | null {
+  const resultType = resultTypeOf(value);
+  if (resultType === 'complete') return null;
+  if (typeof resultType !== 'string') return 'resultType is no string';
+  return `resultType is "${sanitizeText(resultType, LONGEST_QUOTE)}"`;
+}
+
 /** Whether a result came without `resultType`: read as complete, and a fault of a modern peer (N19). */
 export function resultTypeIsAbsent(outcome: Outcome): boolean {
   return (
@@ -116,77 +115,8 @@ export function serverInfoFromMeta(result: JsonValue): ServerInfo | undefined {
   return parsed.success ? { name: parsed.data.name, version: parsed.data.version } : undefined;
 }
 
-/** One page of `tools/list`, its items unread. */
-export interface ToolsPage {
-  readonly items: readonly JsonValue[];
-  /** Opaque; may be the empty string. */
-  readonly nextCursor: string | undefined;
-  /** Milliseconds, clamped to 0 … 24 h; 0 where absent or unusable. */
-  readonly ttlMs: number;
-  readonly cacheScope: 'public' | 'private';
-}
-
-/** Longest freshness that is believed: 24 h. */
-export const MAX_TTL_MS = 24 * 60 * 60 * 1000;
-
-export function parseToolsPage(value: JsonValue): Parsed<ToolsPage> {
-  const resultType = resultTypeOf(value);
-  if (resultType !== 'complete') return { ok: false, problem: `resultType is ${JSON.stringify(resultType)}` };
-  if (!isJsonObject(value)) return { ok: false, problem: 'the result is no object' };
-  const { tools, nextCursor, ttlMs, cacheScope } = value;
-  if (!Array.isArray(tools)) return { ok: false, problem: 'the result has no array "tools"' };
-  if (nextCursor !== undefined && nextCursor !== null && typeof nextCursor !== 'string') {
-    return { ok: false, problem: '"nextCursor" is no string' };
-  }
-  return {
-    ok: true,
-    value: {
-      items: tools as readonly JsonValue[],
-      nextCursor: nextCursor ?? undefined,
-      ttlMs: typeof ttlMs === 'number' && ttlMs > 0 ? Math.min(ttlMs, MAX_TTL_MS) : 0,
-      cacheScope: cacheScope === 'public' ? 'public' : 'private',
-    },
-  };
-}
-
-const nullToAbsent = <T>(schema: z.ZodType<T>) =>
-  z.preprocess((value) => (value === null ? undefined : value), schema.optional());
-
-const toolItem = z.looseObject({
-  name: z.string().min(1),
-  title: nullToAbsent(z.string()),
-  description: nullToAbsent(z.string()),
-  inputSchema: z.looseObject({ type: z.literal('object') }),
-  outputSchema: nullToAbsent(jsonObject),
-  annotations: nullToAbsent(jsonObject),
-});
-
-/** Reads one item of a listing. A malformed one is told apart, so that it does not spoil the others. */
-export function parseTool(item: JsonValue): Parsed<ToolDefinition> {
-  const parsed = toolItem.safeParse(item);
-  if (!parsed.success) return { ok: false, problem: problemOf(parsed.error) };
-  const { name, title, description, outputSchema, annotations } = parsed.data;
-  const declared = item as JsonObject;
-  return {
-    ok: true,
-    value: {
-      name,
-      title,
-      description,
-      inputSchema: declared['inputSchema'] as JsonObject,
-      outputSchema,
-      annotations: annotations && withoutNulls(annotations),
-      declared,
-    },
-  };
-}
-
-/** Hints that are null say nothing: `readOnlyHint: null` is dropped, not read as false. */
-function withoutNulls(annotations: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(annotations).filter(([, value]) => value !== null));
-}
-
-function problemOf(error: z.ZodError): string {
+/** What a schema found wrong, in one sentence; its first three findings. */
+export function problemOf(error: z.ZodError): string {
   return error.issues
     .slice(0, 3)
     .map((issue) =>

@@ -1,7 +1,7 @@
 /** Fingerprints of definitions: equal meaning, equal digest, whatever the order in which members were written. */
 import { hash } from 'node:crypto';
-import type { JsonValue } from '../protocol/jsonRpc.js';
-import type { ToolDefinition } from '../protocol/results.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
+import type { ToolDefinition } from '../protocol/listResults.js';
 
 /**
  * Deepest nesting that is read: twice serde_json's limit, so nothing that a common server can build is refused. What
@@ -94,6 +94,11 @@ function toolText(tool: ToolDefinition): string {
 /** `sha256:<hex>` over the digests of the tools of one list, in the order of the list. */
 export function catalogDigest(tools: readonly ToolDefinition[]): string {
   return sha256(tools.map(toolDigest).join('\n'));
+}
+
+/** `sha256:<hex>` over the canonical JSON of the items of a list as they were declared, in the order of the list. */
+export function listDigest(items: readonly { readonly declared: JsonObject }[]): string {
+  return sha256(items.map((item) => canonicalJson(item.declared)).join('\n'));
 }
 
 function sha256(text: string): string {

@@ -1,6 +1,6 @@
 /** What a host may show to a model: an immutable view of the merged registry. Calls are bound to it. */
 import type { JsonObject } from '../protocol/jsonRpc.js';
-import type { ToolDefinition } from '../protocol/results.js';
+import type { ToolDefinition } from '../protocol/listResults.js';
 
 /** How two peers with a tool of the same name are told apart. Never by overwriting. */
 export type CollisionPolicy =

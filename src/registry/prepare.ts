@@ -1,6 +1,6 @@
 /** A peer's list made ready for merging: checked, sorted, fingerprinted. Done once a list, not once a merge. */
 import type { JsonValue } from '../protocol/jsonRpc.js';
-import type { ToolDefinition } from '../protocol/results.js';
+import type { ToolDefinition } from '../protocol/listResults.js';
 import { isDeeperThan, MAX_DEPTH, toolDigest } from './digest.js';
 import type { PeerCatalog, Quarantined } from './lease.js';
 import { compareNames, displayName, localNameProblem, mayBeBare } from './names.js';

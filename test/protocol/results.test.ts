@@ -1,18 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/protocol/jsonRpc.js';
 import {
-  MAX_TTL_MS,
   parseDiscoverResult,
   parseInitializeResult,
-  parseTool,
-  parseToolsPage,
   resultTypeOf,
   serverInfoFromMeta,
 } from '../../src/protocol/results.js';
 
+const nested = (depth: number): JsonValue => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as JsonValue;
+
 const discover = { supportedVersions: ['2026-07-28'], capabilities: {} };
 
 describe('DiscoverResult', () => {
+  it('a problem quotes a strange resultType bounded and escaped', () => {
+    expect(parseDiscoverResult({ ...discover, resultType: `\u001b${'x'.repeat(100_000)}` })).toEqual({
+      ok: false,
+      problem: expect.stringMatching(/^resultType is "\\u\{1b\}x{70,75}…"$/),
+    });
+  });
+
   it('is read without cache hints and without a resultType', () => {
     expect(parseDiscoverResult(discover)).toEqual({
       ok: true,
@@ -48,6 +54,8 @@ describe('DiscoverResult', () => {
     ['a version that is no text', { ...discover, supportedVersions: ['2026-07-28', 5] }],
     ['capabilities that are no object', { ...discover, capabilities: [] }],
     ['an unknown resultType', { ...discover, resultType: 'input_required' }],
+    ['a resultType that is no text', { ...discover, resultType: ['complete'] }],
+    ['a resultType nested so deep that it cannot be written', { ...discover, resultType: nested(100_000) }],
   ])('%s is a problem', (_name, value) => {
     expect(parseDiscoverResult(value)).toMatchObject({ ok: false, problem: expect.any(String) });
   });
@@ -76,87 +84,6 @@ describe('InitializeResult', () => {
     null,
   ])('%j is a problem', (value) => {
     expect(parseInitializeResult(value as JsonValue)).toMatchObject({ ok: false });
-  });
-});
-
-describe('a page of tools/list', () => {
-  it('has its items, cursor and cache hints', () => {
-    expect(parseToolsPage({ tools: [1], nextCursor: '', ttlMs: 5, cacheScope: 'public' })).toEqual({
-      ok: true,
-      value: { items: [1], nextCursor: '', ttlMs: 5, cacheScope: 'public' },
-    });
-  });
-
-  it.each([
-    [undefined, 0],
-    [-1, 0],
-    ['60', 0],
-    [MAX_TTL_MS * 2, MAX_TTL_MS],
-  ])('a ttlMs of %s reads as %i', (ttlMs, expected) => {
-    expect(parseToolsPage({ tools: [], ...(ttlMs === undefined ? {} : { ttlMs }) })).toMatchObject({
-      value: { ttlMs: expected, cacheScope: 'private' },
-    });
-  });
-
-  it('a null cursor is none', () => {
-    expect(parseToolsPage({ tools: [], nextCursor: null })).toMatchObject({
-      value: { nextCursor: undefined },
-    });
-  });
-
-  it.each<JsonValue>([
-    null,
-    [],
-    { tools: {} },
-    {},
-    { tools: [], nextCursor: 5 },
-    { tools: [], resultType: 'x' },
-  ])('%j is a problem', (value) => {
-    expect(parseToolsPage(value)).toMatchObject({ ok: false });
-  });
-});
-
-describe('an item', () => {
-  const item = { name: 'a', inputSchema: { type: 'object' } };
-
-  it('is read, and kept as it was declared', () => {
-    const declared = { ...item, title: 't', extra: [1], annotations: { readOnlyHint: true } };
-    expect(parseTool(declared)).toMatchObject({
-      ok: true,
-      value: { name: 'a', title: 't', annotations: { readOnlyHint: true }, declared },
-    });
-  });
-
-  it('null members and null hints say nothing', () => {
-    const parsed = parseTool({
-      ...item,
-      title: null,
-      description: null,
-      outputSchema: null,
-      annotations: { readOnlyHint: null, title: 'x' },
-    });
-    expect(parsed).toMatchObject({
-      value: {
-        title: undefined,
-        description: undefined,
-        outputSchema: undefined,
-        annotations: { title: 'x' },
-      },
-    });
-  });
-
-  it.each<JsonValue>([
-    null,
-    'a',
-    { name: 'a' },
-    { ...item, name: '' },
-    { ...item, inputSchema: {} },
-    { ...item, inputSchema: null },
-    { ...item, inputSchema: { type: 'array' } },
-    { ...item, description: 5 },
-    { ...item, annotations: [] },
-  ])('%j is a problem', (value) => {
-    expect(parseTool(value)).toMatchObject({ ok: false, problem: expect.any(String) });
   });
 });
 

@@ -2,8 +2,17 @@
 import { describe, expect, it } from 'vitest';
 import { readToolResult } from '../../src/calls/normalize.js';
 import { createValidators } from '../../src/calls/validate.js';
+import { parseCompletionResult, parsePromptResult, parseResourceResult } from '../../src/protocol/answers.js';
 import { type JsonObject, type JsonValue, parseMessage } from '../../src/protocol/jsonRpc.js';
-import { parseDiscoverResult, parseTool, parseToolsPage } from '../../src/protocol/results.js';
+import {
+  parseListPage,
+  parsePrompt,
+  parseResource,
+  parseResourceTemplate,
+  parseTool,
+} from '../../src/protocol/listResults.js';
+import type { ListKind } from '../../src/protocol/lists.js';
+import { parseDiscoverResult } from '../../src/protocol/results.js';
 import { specDir, specExamples } from '../support/specDir.js';
 
 type Reader = (value: JsonValue) => void | Promise<void>;
@@ -69,11 +78,19 @@ const tool: Reader = async (value) => {
     if (!checked.ok) expect(checked.code).toBe('mismatch');
   }
 };
-const toolsPage: Reader = async (value) => {
-  const page = parseToolsPage(value);
-  expect(page.ok).toBe(true);
-  if (page.ok) for (const item of page.value.items) await tool(item);
+const listPage = (kind: ListKind, item: Reader): Reader => {
+  return async (value) => {
+    const page = parseListPage(kind, value);
+    expect(page).toMatchObject({ ok: true, value: { hasScope: true } });
+    if (!page.ok) return;
+    expect(page.value.items).not.toEqual([]);
+    for (const each of page.value.items) await item(each);
+  };
 };
+const toolsPage = listPage('tools', tool);
+const promptsPage = listPage('prompts', readsAs(parsePrompt));
+const resourcesPage = listPage('resources', readsAs(parseResource));
+const templatesPage = listPage('resourceTemplates', readsAs(parseResourceTemplate));
 
 const RECEIVED: Readonly<Record<string, Reader>> = {
   AudioContent: contentBlock,
@@ -82,27 +99,27 @@ const RECEIVED: Readonly<Record<string, Reader>> = {
   CallToolResultResponse: response(toolResult),
   CancelledNotification: notification,
   CancelledNotificationParams: notificationParams,
-  CompleteResult: anyResult,
-  CompleteResultResponse: response(anyResult),
+  CompleteResult: readsAs(parseCompletionResult),
+  CompleteResultResponse: response(readsAs(parseCompletionResult)),
   CreateMessageRequest: inputRequest,
   DiscoverResult: readsAs(parseDiscoverResult),
   DiscoverResultResponse: response(readsAs(parseDiscoverResult)),
   ElicitRequest: inputRequest,
   EmbeddedResource: contentBlock,
-  GetPromptResult: anyResult,
-  GetPromptResultResponse: response(anyResult),
+  GetPromptResult: readsAs(parsePromptResult),
+  GetPromptResultResponse: response(readsAs(parsePromptResult)),
   HeaderMismatchError: error,
   ImageContent: contentBlock,
   InputRequests: (value) => inputRequired({ resultType: 'input_required', inputRequests: value }),
   InputRequiredResult: inputRequired,
   InternalError: error,
   InvalidParamsError: error,
-  ListPromptsResult: anyResult,
-  ListPromptsResultResponse: response(anyResult),
-  ListResourceTemplatesResult: anyResult,
-  ListResourceTemplatesResultResponse: response(anyResult),
-  ListResourcesResult: anyResult,
-  ListResourcesResultResponse: response(anyResult),
+  ListPromptsResult: promptsPage,
+  ListPromptsResultResponse: response(promptsPage),
+  ListResourceTemplatesResult: templatesPage,
+  ListResourceTemplatesResultResponse: response(templatesPage),
+  ListResourcesResult: resourcesPage,
+  ListResourcesResultResponse: response(resourcesPage),
   ListRootsRequest: inputRequest,
   ListToolsResult: toolsPage,
   ListToolsResultResponse: response(toolsPage),
@@ -114,8 +131,9 @@ const RECEIVED: Readonly<Record<string, Reader>> = {
   ProgressNotification: notification,
   ProgressNotificationParams: notificationParams,
   PromptListChangedNotification: notification,
-  ReadResourceResult: anyResult,
-  ReadResourceResultResponse: response(anyResult),
+  ReadResourceResult: readsAs(parseResourceResult),
+  ReadResourceResultResponse: response(readsAs(parseResourceResult)),
+  Resource: readsAs(parseResource),
   ResourceLink: contentBlock,
   ResourceListChangedNotification: notification,
   ResourceUpdatedNotification: notification,
@@ -169,7 +187,6 @@ const NOT_RECEIVED: ReadonlySet<string> = new Set([
   'UntitledMultiSelectEnumSchema',
   'UntitledSingleSelectEnumSchema',
   // parts of results that this client hands on unread
-  'Resource',
   'ServerCapabilities',
 ]);
 

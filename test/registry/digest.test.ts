@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/protocol/jsonRpc.js';
-import { parseTool } from '../../src/protocol/results.js';
+import { parseTool } from '../../src/protocol/listResults.js';
 import {
   canonicalJson,
   catalogDigest,

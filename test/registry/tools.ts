@@ -1,7 +1,7 @@
 /** Building blocks of the registry's tests. */
 
 import type { JsonObject } from '../../src/protocol/jsonRpc.js';
-import type { ToolDefinition } from '../../src/protocol/results.js';
+import type { ToolDefinition } from '../../src/protocol/listResults.js';
 import { catalogDigest } from '../../src/registry/digest.js';
 import type { PeerCatalog, Quarantined } from '../../src/registry/lease.js';
 
