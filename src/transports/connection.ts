@@ -3,7 +3,7 @@
  *
  * The order of its use: {@link Connection.open}, {@link Connection.probe} (again with another revision, if the server
  * asks for it), perhaps {@link Connection.initialize} once, then {@link Connection.select}; only then
- * {@link Connection.request} and {@link Connection.notify}. Until an era is selected nothing but the probe,
+ * {@link Connection.request}, {@link Connection.listen} and {@link Connection.notify}. Until an era is selected nothing but the probe,
  * `initialize` and `notifications/initialized` can be written (N9, N17).
  */
 import type { Dialect } from '../protocol/dialect.js';
@@ -13,8 +13,9 @@ import type { Era } from '../protocol/revisions.js';
 import type { Clock } from './clock.js';
 import type { ConnectionEvents } from './connectionEvents.js';
 import { Inbox } from './inbox.js';
-import { LooseMessage } from './looseMessage.js';
-import { PendingRequest, type Progress } from './pendingRequest.js';
+import { Lingering } from './lingering.js';
+import { LooseMessages } from './looseMessages.js';
+import { PendingRequest, type Progress, type ProgressTerms } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
 import type { Transport, TransportFactory } from './transport.js';
 
@@ -26,7 +27,7 @@ export interface ConnectionOptions {
   readonly ids: IdSource;
   readonly clock: Clock;
   readonly events: ConnectionEvents;
-  /** Longest life of a request whose deadline is extended by progress. */
+  /** Longest life of a request whose deadline is extended by progress, where the request itself says nothing. */
   readonly maxTotalMs: number;
   /** Takes configured secrets out of the message of an error, before anybody shortens it. Default: nothing. */
   readonly redact?: (text: string) => string;
@@ -35,8 +36,15 @@ export interface ConnectionOptions {
 export interface RequestOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Asks for progress, and lets progress extend the deadline. */
+  /** Asks for progress, and lets progress extend the deadline. Called in the reader; what it throws is dropped. */
   readonly onProgress?: ((progress: Progress) => void) | undefined;
+  /** By one report of progress the deadline becomes so far from now, if it was nearer. Default: `timeoutMs`. */
+  readonly extendByMs?: number | undefined;
+  /**
+   * Longest life of this request from its start, whatever `timeoutMs` and progress say. Default: the connection's, for
+   * what progress extends. With {@link extendByMs} it lets a caller spread one deadline over several requests.
+   */
+  readonly maxTotalMs?: number | undefined;
   /** Extra `_meta`, under the protocol's own keys. */
   readonly meta?: JsonObject | undefined;
   /** Asked in the tick of the write; false: nothing is written and the outcome is `withheld`. */
@@ -45,13 +53,18 @@ export interface RequestOptions {
   readonly name?: string | undefined;
 }
 
+export interface ListenOptions {
+  /** Aborting it ends the subscription: its outcome is `cancelled`, and the server is told in the transport's way. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Called once, if ever: in the tick in which the first byte is handed to the pipe or socket, right before it is, with
+   * nothing left that could refuse it. That the server has read it only its acknowledgement tells. If it aborts the
+   * signal or closes the connection, nothing is written after all; what it throws is dropped.
+   */
+  readonly onWritten?: (() => void) | undefined;
+}
+
 export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
-
-/** How long an answer stream may stay open after its response before this side closes it. */
-const LINGER_MS = 2_000;
-
-/** How long a server may take to accept a notification (HTTP). */
-const LOOSE_TIMEOUT_MS = 10_000;
 
 const CLOSED_BY_HOST: CloseCause = { kind: 'host', detail: 'closed by this host' };
 
@@ -67,11 +80,8 @@ export class Connection {
   private closedBecause: CloseCause | null = null;
   private isInitialized = false;
   private isClosing = false;
-  /** Answered by a message, their streams not ended (HTTP). */
-  private readonly lingering = new Set<PendingRequest>();
-  private lingerTimer: unknown = null;
-  /** Notifications and responses on their way, with the timers of their deadlines (HTTP). */
-  private readonly loose = new Map<LooseMessage, unknown>();
+  private readonly lingering: Lingering;
+  private readonly loose: LooseMessages;
   private idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | null = null;
   private giveUpOpening: (() => void) | null = null;
@@ -99,6 +109,8 @@ export class Connection {
       fault: (fault) => this.events.fault(fault.kind, fault.detail),
       closed: (cause) => this.end(cause),
     });
+    this.lingering = new Lingering(options.clock, (stream) => this.transport.abort(stream));
+    this.loose = new LooseMessages(this.transport, options.clock);
   }
 
   /** True where each request has its own answer stream (HTTP). */
@@ -126,9 +138,14 @@ export class Connection {
     return this.dialect;
   }
 
-  /** Resolves when nothing is in flight. */
+  /** Requests of callers in flight: neither those of a negotiation nor those that {@link listen}. */
+  get inFlight(): number {
+    return this.inbox.callers;
+  }
+
+  /** Resolves when nothing is in flight, whoever still listens. */
   whenIdle(): Promise<void> {
-    if (this.inbox.size === 0) return Promise.resolve();
+    if (this.inbox.busy === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.idleWaiters.push(resolve);
     });
@@ -212,7 +229,7 @@ export class Connection {
     this.stopListeningForProbe();
     if (dialect.era === 'modern' || !this.isOpen) return;
     const method = 'notifications/initialized';
-    await this.sendLoose(dialect.notification(method, ''), method);
+    await this.sendLoose(dialect, dialect.notification(method, ''), method);
   }
 
   /** Gives up on a late answer to the probe: over HTTP its stream is closed. */
@@ -239,9 +256,35 @@ export class Connection {
       throw new Error(`${method} was refused: it belongs to a negotiation`);
     }
     const request = this.prepare(dialect, method, options);
+    if (options.onProgress !== undefined) {
+      request.progress = this.progressTerms(options.onProgress, request.timeoutMs, options);
+    }
     const meta =
       options.onProgress === undefined ? options.meta : { ...options.meta, progressToken: request.id };
     this.dispatch(request, dialect.request(request.id, method, members, meta), options.signal);
+    return request;
+  }
+
+  /**
+   * Sends `subscriptions/listen`: a request that stands until the server answers it, and what is announced on it comes
+   * as notifications. It has no deadline, and {@link whenIdle} and {@link inFlight} leave it out. It is settled by a
+   * result (a graceful end) or an error, by what is neither, by the loss of its stream or connection (`closed`), by the
+   * server's `notifications/cancelled` (stdio) and by the signal (both `cancelled`).
+   *
+   * @param members the serialized members of `params`, without `_meta`
+   * @throws {Error} the selected era has no subscriptions, or none is selected
+   */
+  listen(
+    members: string,
+    options: ListenOptions = {},
+  ): { readonly id: number; readonly outcome: Promise<Outcome> } {
+    const { dialect } = this;
+    const method = 'subscriptions/listen';
+    if (dialect?.era !== 'modern') throw new Error(`${method} was refused: no modern era is selected`);
+    const mayWrite = options.onWritten === undefined ? undefined : toldOfWrite(options.onWritten);
+    const request = this.prepare(dialect, method, { timeoutMs: 0, mayWrite });
+    request.isStanding = true;
+    this.dispatch(request, dialect.request(request.id, method, members), options.signal);
     return request;
   }
 
@@ -250,21 +293,25 @@ export class Connection {
     const { dialect } = this;
     if (dialect === null) throw new Error(`${method} was refused: no era is selected for this connection`);
     if (!this.isOpen) return;
-    void this.sendLoose(dialect.notification(method, members), method);
+    void this.sendLoose(dialect, dialect.notification(method, members), method);
   }
 
-  /** Answers a server's own request (legacy only). */
+  /**
+   * Answers a server's own request (legacy only). Once a request: what was answered already, what the server has
+   * cancelled (2025-11-25, basic/utilities/cancellation: no response is sent) and what comes after the end of the
+   * connection is dropped.
+   */
   respond(
     id: string | number,
     answer: { readonly result: JsonObject } | { readonly code: number; readonly message: string },
-  ) {
+  ): void {
     const { dialect } = this;
-    if (dialect === null || dialect.era !== 'legacy' || !this.isOpen) return;
+    if (dialect === null || dialect.era !== 'legacy' || !this.isOpen || !this.inbox.answered(id)) return;
     const text =
       'result' in answer
         ? dialect.response(id, answer.result)
         : dialect.errorResponse(id, answer.code, answer.message);
-    void this.sendLoose(text, null);
+    void this.loose.send(text, null, undefined);
   }
 
   /** Idempotent. Settles every request, then resolves when nothing of the transport is left. */
@@ -279,8 +326,7 @@ export class Connection {
       if (!request.keepListening) this.withdraw(request, 'the host closes the connection');
     }
     this.isClosing = true;
-    this.clock.clearTimeout(this.lingerTimer);
-    this.lingering.clear();
+    this.lingering.stop();
     const closed = this.transport.close();
     this.settleAll(this.closedBecause ?? CLOSED_BY_HOST);
     try {
@@ -295,12 +341,23 @@ export class Connection {
     const id = this.ids.next();
     const request = new PendingRequest(this, id, method, this.headersOf(dialect, method, options.name));
     request.check = options.mayWrite;
-    request.timeoutMs = options.timeoutMs;
-    if (options.onProgress !== undefined) {
-      request.onProgress = options.onProgress;
-      request.maxTotalMs = this.maxTotalMs;
-    }
+    const { timeoutMs, maxTotalMs } = options;
+    request.timeoutMs = maxTotalMs !== undefined && maxTotalMs < timeoutMs ? maxTotalMs : timeoutMs;
     return request;
+  }
+
+  private progressTerms(
+    listener: (progress: Progress) => void,
+    timeoutMs: number,
+    options: RequestOptions,
+  ): ProgressTerms {
+    const now = this.clock.now();
+    return {
+      listener,
+      extendByMs: options.extendByMs ?? options.timeoutMs,
+      deadline: now + timeoutMs,
+      latest: now + (options.maxTotalMs ?? this.maxTotalMs),
+    };
   }
 
   private headersOf(
@@ -324,36 +381,14 @@ export class Connection {
       request.listenTo(signal);
     }
     this.inbox.add(request);
-    request.startedAt = this.clock.now();
-    request.timer = this.clock.setTimeout(() => this.expire(request), request.timeoutMs);
+    if (!request.isStanding) {
+      request.timer = this.clock.setTimeout(() => this.expire(request), request.timeoutMs);
+    }
     this.transport.send(text, request);
   }
 
-  /**
-   * Sends a notification or a response. Over HTTP it resolves when the server has taken it, or after
-   * {@link LOOSE_TIMEOUT_MS}, when its stream is closed.
-   */
-  private sendLoose(text: string, method: string | null): Promise<void> {
-    const { dialect, transport } = this;
-    const headers = dialect === null || method === null ? undefined : this.headersOf(dialect, method);
-    return new Promise((resolve) => {
-      const message = new LooseMessage(method, headers, () => {
-        this.clock.clearTimeout(this.loose.get(message));
-        this.loose.delete(message);
-        resolve();
-      });
-      if (transport.perRequestStreams) {
-        const giveUp = (): void => {
-          this.loose.delete(message);
-          transport.abort(message);
-          resolve();
-        };
-        this.loose.set(message, this.clock.setTimeout(giveUp, LOOSE_TIMEOUT_MS));
-      } else {
-        resolve();
-      }
-      transport.send(text, message);
-    });
+  private sendLoose(dialect: Dialect, text: string, method: string): Promise<void> {
+    return this.loose.send(text, method, this.headersOf(dialect, method));
   }
 
   private expire(request: PendingRequest): void {
@@ -368,40 +403,27 @@ export class Connection {
     this.inbox.remove(request);
     if (request.timer !== null) this.clock.clearTimeout(request.timer);
     request.timer = null;
-    if (request.settledByMessage && this.isOpen) this.linger(request);
-    if (this.inbox.size === 0 && this.idleWaiters.length > 0) {
+    if (request.settledByMessage && this.transport.perRequestStreams && this.isOpen) {
+      this.lingering.add(request);
+    }
+    if (this.idleWaiters.length > 0 && this.inbox.busy === 0) {
       for (const resolve of this.idleWaiters.splice(0)) resolve();
     }
   }
 
   /** @internal `PendingOwner`. Progress extends the deadline, up to the longest life of the request. */
-  progressed(request: PendingRequest): void {
-    const left = request.startedAt + request.maxTotalMs - this.clock.now();
+  progressed(request: PendingRequest, terms: ProgressTerms): void {
+    const now = this.clock.now();
+    const extended = Math.min(now + terms.extendByMs, terms.latest);
+    if (extended <= terms.deadline) return;
+    terms.deadline = extended;
     this.clock.clearTimeout(request.timer);
-    request.timer = this.clock.setTimeout(
-      () => this.expire(request),
-      Math.max(0, Math.min(request.timeoutMs, left)),
-    );
+    request.timer = this.clock.setTimeout(() => this.expire(request), extended - now);
   }
 
   /** @internal `PendingOwner` */
   streamEnded(request: PendingRequest): void {
-    this.lingering.delete(request);
-  }
-
-  /**
-   * A server may keep an answer stream open after its response. It is given a moment to end it, so that the socket is
-   * used again, then it is closed.
-   */
-  private linger(request: PendingRequest): void {
-    if (!this.transport.perRequestStreams) return;
-    this.lingering.add(request);
-    this.lingerTimer ??= this.clock.setTimeout(() => {
-      this.lingerTimer = null;
-      // One that came later than the timer has at least as long as the transport needs to read what is there.
-      for (const stream of this.lingering) this.transport.abort(stream);
-      this.lingering.clear();
-    }, LINGER_MS);
+    this.lingering.ended(request);
   }
 
   /**
@@ -413,7 +435,7 @@ export class Connection {
     if (transport.perRequestStreams) transport.abort(request);
     if (!request.written || dialect === null || !this.isOpen) return;
     if (transport.perRequestStreams && dialect.era === 'modern') return;
-    void this.sendLoose(dialect.cancel(request.id, reason), 'notifications/cancelled');
+    void this.sendLoose(dialect, dialect.cancel(request.id, reason), 'notifications/cancelled');
   }
 
   private settleAll(cause: CloseCause): void {
@@ -425,8 +447,8 @@ export class Connection {
   private end(cause: CloseCause): void {
     if (this.closedBecause !== null) return;
     this.closedBecause = cause;
-    this.clock.clearTimeout(this.lingerTimer);
-    for (const message of [...this.loose.keys()]) message.onEnd();
+    this.lingering.stop();
+    this.loose.end();
     this.giveUpOpening?.();
     this.settleAll(cause);
     this.events.closed(cause);
@@ -435,4 +457,15 @@ export class Connection {
 
 function notOpened(detail: string): OpenOutcome {
   return { ok: false, cause: { kind: 'connect-failed', detail, terminal: false } };
+}
+
+function toldOfWrite(onWritten: () => void): () => boolean {
+  return () => {
+    try {
+      onWritten();
+    } catch {
+      // What is being written does not depend on who looks on.
+    }
+    return true;
+  };
 }

@@ -12,10 +12,11 @@ export type FaultKind =
   | 'stream'
   | 'malformed' // valid JSON that is no JSON-RPC message
   | 'late' // a response to a request that is settled already
-  | 'foreign' // a response with an id that was never sent
+  | 'foreign' // a response with an id that was never sent, or in the answer to another request
   | 'uncorrelated' // an error without an id
-  | 'foreign-progress' // progress for no request that asked for it
-  | 'server-request'; // a modern peer's own request (N18)
+  | 'foreign-progress' // progress for no request that asked for it, or of a wrong shape
+  | 'foreign-cancel' // a cancellation of something that is not the server's to cancel, or is settled
+  | 'server-request'; // a request of the server that is not answered: a modern peer's (N18), or one too many
 
 export interface ConnectionEvents {
   /** Modern evidence in its loosest form, at the moment it was decoded (N21). */
@@ -23,6 +24,8 @@ export interface ConnectionEvents {
   notification(method: string, params: JsonObject | undefined): void;
   /** A server's own request, in the legacy era only. */
   serverRequest(id: string | number, method: string, params: JsonObject | undefined): void;
+  /** The server takes back a request of its own that was not answered yet: no answer is sent any more. */
+  serverCancelled(id: string | number): void;
   fault(kind: FaultKind, detail: string): void;
   /** The connection is over. Every request was settled before. Exactly once, if it was ever opened. */
   closed(cause: CloseCause): void;

@@ -4,7 +4,13 @@
  */
 import { modernSign } from '../protocol/evidence.js';
 import type { CloseCause } from '../protocol/exchange.js';
-import { type Incoming, isJsonObject, type JsonObject, parseMessage } from '../protocol/jsonRpc.js';
+import {
+  type Incoming,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseMessage,
+} from '../protocol/jsonRpc.js';
 import type { Era } from '../protocol/revisions.js';
 import type { ConnectionEvents } from './connectionEvents.js';
 import { PendingRequest } from './pendingRequest.js';
@@ -12,6 +18,9 @@ import type { Exchange } from './transport.js';
 
 /** Messages in a row that are no JSON-RPC: no server that works sends so many. */
 const MAX_RUBBISH = 10_000;
+
+/** Requests of a server that wait for their answers; far more than any server has questions at one time. */
+const MAX_UNANSWERED = 1_024;
 
 type Response = Incoming & { kind: 'result' | 'error' | 'malformed' };
 
@@ -29,6 +38,11 @@ export class Inbox {
   /** A probe is under way: everything is read for modern evidence, also on a connection that is modern (N12). */
   isNegotiating = true;
   private readonly requests = new Map<number, PendingRequest>();
+  /** Among {@link requests}: those that stand, and those of a negotiation. */
+  private standing = 0;
+  private negotiating = 0;
+  /** The server's own requests, not answered yet. */
+  private readonly unanswered = new Set<string | number>();
   private readonly events: ConnectionEvents;
   private readonly redact: (text: string) => string;
   private readonly flooded: (cause: CloseCause) => void;
@@ -43,9 +57,14 @@ export class Inbox {
     this.flooded = options.flooded;
   }
 
-  /** Requests in flight. */
-  get size(): number {
-    return this.requests.size;
+  /** Requests in flight, but those that stand. */
+  get busy(): number {
+    return this.requests.size - this.standing;
+  }
+
+  /** Requests in flight that are a caller's. */
+  get callers(): number {
+    return this.busy - this.negotiating;
   }
 
   /** A copy: settling one removes it. */
@@ -57,10 +76,19 @@ export class Inbox {
     if (this.firstId === 0) this.firstId = request.id;
     this.lastId = request.id;
     this.requests.set(request.id, request);
+    if (request.isStanding) this.standing += 1;
+    else if (request.keepListening) this.negotiating += 1;
   }
 
   remove(request: PendingRequest): void {
-    this.requests.delete(request.id);
+    if (!this.requests.delete(request.id)) return;
+    if (request.isStanding) this.standing -= 1;
+    else if (request.keepListening) this.negotiating -= 1;
+  }
+
+  /** A request of the server is answered now. False where it was answered or cancelled before, or never made. */
+  answered(id: string | number): boolean {
+    return this.unanswered.delete(id);
   }
 
   /** @param exchange the exchange in whose answer stream it came (HTTP) */
@@ -107,9 +135,10 @@ export class Inbox {
   }
 
   private sort(incoming: Incoming, message: unknown, exchange: Exchange | null): void {
+    if (incoming.kind !== 'malformed') this.rubbish = 0;
     switch (incoming.kind) {
       case 'notification':
-        this.hearNotification(incoming.method, incoming.params);
+        this.hearNotification(incoming.method, incoming.params, exchange);
         return;
       case 'request':
         this.hearRequest(incoming);
@@ -133,13 +162,30 @@ export class Inbox {
     }
     // In the legacy era what answers no pending request may be a late answer to the probe (N12).
     if (this.era === 'legacy' && !this.isNegotiating) this.scan(message);
-    if (exchange instanceof PendingRequest && !exchange.isSettled) stray(incoming, exchange);
+    if (exchange instanceof PendingRequest && !exchange.isSettled) this.hearStray(incoming, exchange);
     else this.countUncorrelated(incoming);
+  }
+
+  /** N20: an answer to a lone POST settles it, also without its id; a later message may be the right one. */
+  private hearStray(incoming: Response, request: PendingRequest): void {
+    if (incoming.kind === 'malformed') {
+      request.remember({ detail: incoming.what });
+    } else if (incoming.kind === 'result') {
+      this.countUncorrelated(incoming);
+      request.remember({ detail: 'a result with another id' });
+    } else if (incoming.id === undefined || incoming.id === null) {
+      request.settleError(incoming.error, false);
+    } else {
+      this.countUncorrelated(incoming);
+      request.remember({ error: incoming.error });
+    }
   }
 
   private countUncorrelated(incoming: Response): void {
     const { id } = incoming;
-    if (typeof id === 'number' && id >= this.firstId && id <= this.lastId) {
+    if (typeof id === 'number' && this.requests.has(id)) {
+      this.events.fault('foreign', `a response to ${id} in the answer to another request`);
+    } else if (typeof id === 'number' && id >= this.firstId && id <= this.lastId) {
       this.events.fault('late', `a response to ${id}, which is settled`);
     } else if (incoming.kind === 'malformed') {
       this.refuse('malformed', incoming.what);
@@ -150,24 +196,63 @@ export class Inbox {
     }
   }
 
-  private hearNotification(method: string, params: JsonObject | undefined): void {
-    if (method !== 'notifications/progress') {
-      this.events.notification(method, params);
-      return;
+  private hearNotification(method: string, params: JsonObject | undefined, exchange: Exchange | null): void {
+    switch (method) {
+      case 'notifications/progress':
+        this.hearProgress(params, exchange);
+        return;
+      case 'notifications/cancelled':
+        this.hearCancel(params, exchange);
+        return;
+      default:
+        this.events.notification(method, params);
     }
-    const token = params?.['progressToken'];
-    const request = typeof token === 'number' ? this.requests.get(token) : undefined;
-    if (request?.hearProgress(params) !== true) {
+  }
+
+  private hearProgress(params: JsonObject | undefined, exchange: Exchange | null): void {
+    const request = this.named(params?.['progressToken'], exchange);
+    if (params === undefined || request?.hearProgress(params) !== true) {
       this.events.fault('foreign-progress', 'progress for no request that asked for it');
     }
   }
 
-  private hearRequest(incoming: Incoming & { kind: 'request' }): void {
-    if (this.era === 'legacy') {
-      this.events.serverRequest(incoming.id, incoming.method, incoming.params);
+  /**
+   * A modern server may end a subscription so, and nothing else (2026-07-28, `CancelledNotification`); a legacy one
+   * takes back its own requests.
+   */
+  private hearCancel(params: JsonObject | undefined, exchange: Exchange | null): void {
+    const id = params?.['requestId'];
+    const request = this.named(id, exchange);
+    if (request?.isStanding === true && request.written) {
+      request.settleCancelled('the server ended it');
+    } else if ((typeof id === 'string' || typeof id === 'number') && this.unanswered.delete(id)) {
+      this.events.serverCancelled(id);
     } else {
+      this.events.fault('foreign-cancel', 'a cancellation of nothing that the server may cancel');
+    }
+  }
+
+  /** The pending request of that id, unless the notification came in the answer to another one. */
+  private named(id: JsonValue | undefined, exchange: Exchange | null): PendingRequest | undefined {
+    const request = typeof id === 'number' ? this.requests.get(id) : undefined;
+    return exchange === null || exchange === request ? request : undefined;
+  }
+
+  private hearRequest(incoming: Incoming & { kind: 'request' }): void {
+    const { id } = incoming;
+    if (this.era !== 'legacy') {
       // N18: never answered. Before an era is selected nothing but the negotiation is written (N9).
       this.events.fault('server-request', 'a request of the server');
+    } else if (this.unanswered.has(id)) {
+      this.events.fault(
+        'server-request',
+        'a request of the server with the id of one that waits for its answer',
+      );
+    } else if (this.unanswered.size >= MAX_UNANSWERED) {
+      this.events.fault('server-request', `more than ${MAX_UNANSWERED} requests of the server at one time`);
+    } else {
+      this.unanswered.add(id);
+      this.events.serverRequest(id, incoming.method, incoming.params);
     }
   }
 
@@ -191,13 +276,4 @@ export class Inbox {
     const sign = modernSign(message);
     if (sign !== null) this.events.modernSign(sign);
   }
-}
-
-/** N20: an answer to a lone POST settles it, also without its id; a later message of the stream may be the right one. */
-function stray(incoming: Response, request: PendingRequest): void {
-  const hasId = incoming.id !== undefined && incoming.id !== null;
-  if (incoming.kind === 'error' && !hasId) request.settleError(incoming.error, false);
-  else if (incoming.kind === 'error') request.remember({ error: incoming.error });
-  else if (incoming.kind === 'result') request.remember({ detail: 'a result with another id' });
-  else request.remember({ detail: incoming.what });
 }

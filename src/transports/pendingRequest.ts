@@ -1,6 +1,7 @@
 /** One request on its way: what the transport sees of it (an {@link Exchange}) and what settles it. */
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonRpcError, JsonValue } from '../protocol/jsonRpc.js';
+import { ignoreAbort, listenToAbort } from './abortFanout.js';
 import type { Exchange, StreamEnd } from './transport.js';
 
 export interface Progress {
@@ -9,12 +10,22 @@ export interface Progress {
   readonly message: string | undefined;
 }
 
+/** What progress does for a request that asked for it. Times are clock times. */
+export interface ProgressTerms {
+  readonly listener: (progress: Progress) => void;
+  /** A report puts the deadline so far from now, if it was nearer. */
+  readonly extendByMs: number;
+  deadline: number;
+  /** No deadline is put behind it. */
+  readonly latest: number;
+}
+
 /** What the connection does for its requests. */
 export interface PendingOwner {
   /** The request has an outcome: forget it. */
   settled(request: PendingRequest): void;
   /** Progress was reported. */
-  progressed(request: PendingRequest): void;
+  progressed(request: PendingRequest, terms: ProgressTerms): void;
   /** The answer stream of a settled request has ended. */
   streamEnded(request: PendingRequest): void;
   /** The deadline has passed, or the caller aborted: take it back from the wire. */
@@ -37,16 +48,15 @@ export class PendingRequest implements Exchange {
   redirected = false;
   /** Null once it is settled. */
   timer: unknown = null;
-  /** Clock time at which it was started. */
-  startedAt = 0;
   timeoutMs = 0;
-  /** Longest life where progress extends the deadline; 0 where it does not. */
-  maxTotalMs = 0;
-  onProgress: ((progress: Progress) => void) | undefined;
+  /** Absent where progress was not asked for. */
+  progress: ProgressTerms | undefined;
   /** The caller's own check in the tick of the write. */
   check: (() => boolean) | undefined;
   /** Neither cancelled on the wire nor closed when its deadline passes (N9: the probe, `initialize`). */
   keepListening = false;
+  /** Listens until the server ends it; has no deadline and is not counted as in flight. */
+  isStanding = false;
   isSettled = false;
   /** Settled by a message, so that its answer stream may still be open (HTTP). */
   settledByMessage = false;
@@ -71,17 +81,18 @@ export class PendingRequest implements Exchange {
   }
 
   mayWrite(): boolean {
-    return !this.isSettled && (this.check === undefined || this.check());
+    // The check may have settled it.
+    return !this.isSettled && (this.check === undefined || (this.check() && !this.isSettled));
   }
 
   /** Listens to the caller's signal until settled. */
   listenTo(signal: AbortSignal): void {
     this.signal = signal;
-    signal.addEventListener('abort', this, { once: true });
+    listenToAbort(signal, this);
   }
 
-  /** `EventListenerObject`: the caller aborted. */
-  handleEvent(): void {
+  /** `AbortListener` */
+  aborted(): void {
     if (this.isSettled) return;
     this.owner.withdraw(this, 'the caller aborted');
     this.settle({ kind: 'cancelled', written: this.written, detail: 'the caller aborted' });
@@ -90,7 +101,7 @@ export class PendingRequest implements Exchange {
   settle(outcome: Outcome): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.signal?.removeEventListener('abort', this);
+    if (this.signal !== undefined) ignoreAbort(this.signal, this);
     this.owner.settled(this);
     this.resolve(outcome);
   }
@@ -110,19 +121,20 @@ export class PendingRequest implements Exchange {
     this.settle({ kind: 'malformed', written: this.written, redirected: this.redirected, detail });
   }
 
+  /** The server says that it will not answer. */
+  settleCancelled(detail: string): void {
+    this.settledByMessage = true;
+    this.settle({ kind: 'cancelled', written: this.written, detail });
+  }
+
   /** False where this request did not ask for progress, or the report is none. */
-  hearProgress(params: JsonObject | undefined): boolean {
-    const progress = params?.['progress'];
-    if (this.onProgress === undefined || typeof progress !== 'number') return false;
-    this.owner.progressed(this);
-    const total = params?.['total'];
-    const message = params?.['message'];
+  hearProgress(params: JsonObject): boolean {
+    const terms = this.progress;
+    const progress = terms === undefined || !this.written ? undefined : readProgress(params);
+    if (terms === undefined || progress === undefined) return false;
+    this.owner.progressed(this, terms);
     try {
-      this.onProgress({
-        progress,
-        total: typeof total === 'number' ? total : undefined,
-        message: typeof message === 'string' ? message : undefined,
-      });
+      terms.listener(progress);
     } catch {
       // A caller's listener that throws harms nothing.
     }
@@ -171,4 +183,13 @@ export class PendingRequest implements Exchange {
     const detail = end.kind === 'status' ? `HTTP ${status} (${end.detail})` : end.detail;
     return { kind: 'malformed', written, redirected, status, detail };
   }
+}
+
+/** Servers write `null` for what they do not know; anything else that is not of its type spoils the report. */
+function readProgress(params: JsonObject): Progress | undefined {
+  const { progress, total = null, message = null } = params;
+  if (typeof progress !== 'number' || !Number.isFinite(progress)) return undefined;
+  if (total !== null && typeof total !== 'number') return undefined;
+  if (message !== null && typeof message !== 'string') return undefined;
+  return { progress, total: total ?? undefined, message: message ?? undefined };
 }

@@ -344,7 +344,14 @@ describe('a connection writes initialize for its own, unspent permit alone', () 
       ),
       ids: createIdSource(100),
       clock: rig.clock,
-      events: { modernSign() {}, notification() {}, serverRequest() {}, fault() {}, closed() {} },
+      events: {
+        modernSign() {},
+        notification() {},
+        serverRequest() {},
+        serverCancelled() {},
+        fault() {},
+        closed() {},
+      },
       maxTotalMs: 1_000,
     });
     await connection.open(1_000);

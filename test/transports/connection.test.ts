@@ -35,7 +35,10 @@ async function connect(setup: Setup = {}) {
     ids: createIdSource(7),
     maxTotalMs: 10_000,
     events: Object.fromEntries(
-      ['modernSign', 'notification', 'serverRequest', 'fault', 'closed'].map((name) => [name, heard(name)]),
+      ['modernSign', 'notification', 'serverRequest', 'serverCancelled', 'fault', 'closed'].map((name) => [
+        name,
+        heard(name),
+      ]),
     ) as unknown as ConnectionEvents,
     transport: memoryTransport({
       perRequestStreams: setup.perRequestStreams ?? false,
@@ -299,7 +302,14 @@ describe('the end', () => {
         clock,
         ids: createIdSource(),
         maxTotalMs: 1,
-        events: { modernSign() {}, notification() {}, serverRequest() {}, fault() {}, closed() {} },
+        events: {
+          modernSign() {},
+          notification() {},
+          serverRequest() {},
+          serverCancelled() {},
+          fault() {},
+          closed() {},
+        },
         transport: memoryTransport({
           peer: () => ({ ...(open === undefined ? {} : { open }), receive: () => undefined }),
         }),

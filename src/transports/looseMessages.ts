@@ -1,0 +1,55 @@
+/** What nobody waits for: notifications and responses. A lost one is noticed by other means than its own. */
+import type { Clock } from './clock.js';
+import { LooseMessage } from './looseMessage.js';
+import type { Transport } from './transport.js';
+
+/** How long a server may take to accept a notification (HTTP). */
+const LOOSE_TIMEOUT_MS = 10_000;
+
+/** Those of one connection that are on their way. */
+export class LooseMessages {
+  private readonly transport: Transport;
+  private readonly clock: Clock;
+  /** With the timers of their deadlines (HTTP). */
+  private readonly open = new Map<LooseMessage, unknown>();
+
+  constructor(transport: Transport, clock: Clock) {
+    this.transport = transport;
+    this.clock = clock;
+  }
+
+  /**
+   * Over HTTP it resolves when the server has taken the message, or after {@link LOOSE_TIMEOUT_MS}, when its stream is
+   * closed; over a pipe at once.
+   */
+  send(
+    text: string,
+    method: string | null,
+    headers: Readonly<Record<string, string>> | undefined,
+  ): Promise<void> {
+    const { transport, clock } = this;
+    return new Promise((resolve) => {
+      const message = new LooseMessage(method, headers, () => {
+        clock.clearTimeout(this.open.get(message));
+        this.open.delete(message);
+        resolve();
+      });
+      if (transport.perRequestStreams) {
+        const giveUp = (): void => {
+          this.open.delete(message);
+          transport.abort(message);
+          resolve();
+        };
+        this.open.set(message, clock.setTimeout(giveUp, LOOSE_TIMEOUT_MS));
+      } else {
+        resolve();
+      }
+      transport.send(text, message);
+    });
+  }
+
+  /** The connection is over: nobody is kept waiting. */
+  end(): void {
+    for (const message of [...this.open.keys()]) message.onEnd();
+  }
+}
