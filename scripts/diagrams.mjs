@@ -10,6 +10,12 @@ import { differences, drawAll, writeAll } from './lib/diagramFiles.mjs';
 const table = [
   { file: 'dist/machines/peerMachine.js', export: 'peerMachine', name: 'peerMachine' },
   { file: 'dist/machines/catalogMachine.js', export: 'catalogMachine', name: 'catalogMachine' },
+  {
+    file: 'dist/machines/subscriptionMachine.js',
+    export: 'subscriptionMachine',
+    name: 'subscriptionMachine',
+  },
+  { file: 'dist/machines/breakerMachine.js', export: 'breakerMachine', name: 'breakerMachine' },
   { file: 'dist/registry/registryMachine.js', export: 'registryMachine', name: 'registryMachine' },
   {
     file: 'dist/host/hostMachine.js',

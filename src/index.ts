@@ -56,17 +56,33 @@ export type {
   HostTag,
 } from './host/hostMachine.js';
 export { createRatchet, type Ratchet } from './host/ledger.js';
+export { breakerMachine } from './machines/breakerMachine.js';
 export { catalogMachine } from './machines/catalogMachine.js';
 export { createPeerMachine, peerMachine, peerSetup } from './machines/peerMachine.js';
 export type {
+  BreakerContext,
+  BreakerEvent,
+  BreakerInput,
   CatalogContext,
   CatalogEvent,
+  CatalogInput,
+  ListenInput,
   PeerContext,
   PeerEvent,
   PeerInput,
   PeerTag,
   ProbeInput,
+  SubscriptionContext,
+  SubscriptionEvent,
+  SubscriptionFilter,
+  SubscriptionInput,
 } from './machines/ports.js';
+export {
+  createSubscriptionMachine,
+  type SubscriptionState,
+  subscriptionMachine,
+  subscriptionStateOf,
+} from './machines/subscriptionMachine.js';
 export type { CloseCause, UnreachableCause } from './protocol/exchange.js';
 export type { JsonObject, JsonValue } from './protocol/jsonRpc.js';
 export { type Era, LEGACY_REVISIONS, MODERN_REVISIONS } from './protocol/revisions.js';

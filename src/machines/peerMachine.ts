@@ -6,16 +6,26 @@
  * What cannot be seen here: `initialize` leaves the host only with a permit from the peer's ledger, asked in the
  * tick of the write. A host that overrides `mayProbeLegacy` changes the chart, not the wire.
  */
-import { assign, enqueueActions, fromCallback, setup } from 'xstate';
+import { assign, enqueueActions, fromCallback, raise, setup } from 'xstate';
+import { LIST_KINDS, type ListKind } from '../protocol/lists.js';
 import { sanitizeText } from '../protocol/sanitize.js';
+import { jitteredMs, LONGEST_DELAY_MS } from './backoff.js';
+import { breakerMachine } from './breakerMachine.js';
 import { catalogMachine } from './catalogMachine.js';
 import type { PeerContext, PeerEvent, PeerInput, PeerTag, ProbeInput } from './ports.js';
+import { subscriptionMachine } from './subscriptionMachine.js';
 
 /** How much later than the connection's own deadline the chart gives up on a transport, in milliseconds. */
 export const BACKSTOP_MS = 1_000;
 
-/** Node turns a longer delay into 1 ms: a huge Retry-After would become no wait at all. */
-const LONGEST_DELAY_MS = 2 ** 31 - 1;
+/** How long the acknowledgement of a subscription may take once its request is written, in milliseconds. */
+export const ACK_TIMEOUT_MS = 10_000;
+
+/** Refusals in a row after which a subscription is given up; lists are then fetched anew when their time is up. */
+export const MAX_LISTEN_REFUSALS = 5;
+
+/** How many times longer than at first the breaker stays open at most. */
+const OPEN_GROWTH = 10;
 
 const notProvided = (name: string) => () => {
   throw new Error(`the actor "${name}" was not provided`);
@@ -32,11 +42,16 @@ const types = {
 const planBackoffWith = (random: () => number) =>
   setup({ types }).assign(({ context, event }) => {
     const { backoffMinMs, backoffMaxMs } = context.timing;
-    const ceiling = Math.min(backoffMaxMs, backoffMinMs * 2 ** Math.min(context.attempts, 30));
     const asked = event.type === 'discover.noSignal' ? (event.retryAfterMs ?? 0) : 0;
-    const waited = Math.max(asked, Math.round(random() * ceiling));
+    const waited = Math.max(asked, jitteredMs(random, context.attempts, backoffMinMs, backoffMaxMs));
     return { attempts: context.attempts + 1, backoffMs: Math.min(waited, LONGEST_DELAY_MS) };
   });
+
+/** The tools catalog came first, and keeps the short name. */
+const catalogId = (kind: ListKind): string => (kind === 'tools' ? 'catalog' : `catalog:${kind}`);
+
+/** The children of the states that serve calls. */
+const SERVING = ['subscription', 'breaker', ...LIST_KINDS.map(catalogId)] as const;
 
 /** The parts, without the chart: a host may `.provide` others. */
 export const peerSetup = setup({
@@ -46,8 +61,12 @@ export const peerSetup = setup({
     probe: fromCallback<PeerEvent, ProbeInput>(notProvided('probe')),
     /** Reopens the connection if the probe ended it, sends `initialize` if permitted, reports one event. */
     initialize: fromCallback<PeerEvent>(notProvided('initialize')),
-    /** Keeps the peer's lists. */
+    /** Keeps one of the peer's lists. */
     catalog: catalogMachine,
+    /** Hears what changes (modern). */
+    subscription: subscriptionMachine,
+    /** Refuses calls to a peer that does not answer. */
+    breaker: breakerMachine,
   },
   delays: {
     probeBackstop: ({ context }) => context.timing.probeTimeoutMs + BACKSTOP_MS,
@@ -62,6 +81,8 @@ export const peerSetup = setup({
     isFirstCorrection: ({ context }) => !context.corrected,
     hasAttemptsLeft: ({ context, event }) =>
       context.attempts < context.maxAttempts && !(event.type === 'discover.noSignal' && event.terminal),
+    /** A turn that nobody here asked for starts nobody. */
+    isDue: ({ context }) => context.turnAsked === true,
     isRetriedUnasked: ({ context }) => context.curable && context.timing.retryUnavailableAfterMs > 0,
   },
   actions: {
@@ -76,12 +97,18 @@ export const peerSetup = setup({
     noteCorrection: assign({ corrected: true }),
     selectModern: assign(({ event }) =>
       event.type === 'discover.result'
-        ? { era: 'modern' as const, revision: event.revision, server: event.server, modernSeen: true }
+        ? {
+            era: 'modern' as const,
+            revision: event.revision,
+            server: event.server,
+            modernSeen: true,
+            stable: false,
+          }
         : {},
     ),
     selectLegacy: assign(({ event }) =>
       event.type === 'initialize.result'
-        ? { era: 'legacy' as const, revision: event.revision, server: event.server }
+        ? { era: 'legacy' as const, revision: event.revision, server: event.server, stable: false }
         : {},
     ),
     noteModernEvidence: assign({ modernSeen: true }),
@@ -93,6 +120,20 @@ export const peerSetup = setup({
     })),
     forgetReason: assign({ reason: null, curable: false }),
     noteLoss: assign(({ event }) => ({ reason: 'reason' in event ? event.reason : null, curable: true })),
+    /** A server that starts and dies again and again looks like many losses: it is one fault, with a name. */
+    countShortLife: assign(({ context }) =>
+      context.stable === true ? {} : { shortLives: (context.shortLives ?? 0) + 1 },
+    ),
+    nameCrashLoop: assign(({ context: { reason, shortLives = 0, timing } }) =>
+      reason === null || shortLives < 2
+        ? {}
+        : {
+            reason: {
+              ...reason,
+              message: `${reason.message} The connection ended ${shortLives} times in a row, each time before it had lived for ${timing.stableAfterMs} ms (stableAfterMs).`,
+            },
+          },
+    ),
     noteBrokenDeadline: assign({
       reason: {
         code: 'transport-broke-deadline' as const,
@@ -110,17 +151,77 @@ export const peerSetup = setup({
       curable: false,
     })),
     planBackoff: planBackoffWith(Math.random),
-    resetAttempts: assign({ attempts: 0 }),
+    resetAttempts: assign({ attempts: 0, shortLives: 0 }),
+    noteStable: assign({ attempts: 0, shortLives: 0, stable: true }),
+    noteTurnAsked: assign({ turnAsked: true }),
+    forgetTurn: assign({ turnAsked: false }),
+    /**
+     * Asks for a place among the few peers that start at the same time. An owner that keeps count replaces it, and
+     * sends `turn.granted` when there is one; a peer that is stopped or told to retry meanwhile goes without.
+     */
+    requestTurn: raise({ type: 'turn.granted' }),
     startCatalog: enqueueActions(({ context, enqueue }) => {
       enqueue.spawnChild('catalog', {
-        id: 'catalog',
-        systemId: `${context.systemId}/catalog`,
-        input: { peer: context.name },
+        id: catalogId('tools'),
+        systemId: `${context.systemId}/${catalogId('tools')}`,
+        input: { peer: context.name, kind: 'tools' },
       });
+    }),
+    wantCatalog: enqueueActions(({ context, event, enqueue, self }) => {
+      if (event.type !== 'catalog.wanted') return;
+      const id = catalogId(event.kind);
+      if (has(self, id)) return;
+      enqueue.spawnChild('catalog', {
+        id,
+        systemId: `${context.systemId}/${id}`,
+        input: { peer: context.name, kind: event.kind },
+      });
+    }),
+    wantSubscription: enqueueActions(({ context, event, enqueue, self }) => {
+      if (event.type !== 'subscription.wanted') return;
+      const { asked } = event;
+      if (has(self, 'subscription')) {
+        enqueue.sendTo('subscription', { type: 'filter.changed', asked });
+        return;
+      }
+      const { stableAfterMs, backoffMinMs, backoffMaxMs } = context.timing;
+      enqueue.spawnChild('subscription', {
+        id: 'subscription',
+        systemId: `${context.systemId}/subscription`,
+        input: {
+          peer: context.name,
+          asked,
+          ackTimeoutMs: ACK_TIMEOUT_MS,
+          stableAfterMs,
+          backoffMinMs,
+          backoffMaxMs,
+          maxRefusals: MAX_LISTEN_REFUSALS,
+        },
+      });
+    }),
+    wantBreaker: enqueueActions(({ context, event, enqueue, self }) => {
+      if (event.type !== 'breaker.wanted') return;
+      const openMs = context.timing.breakerOpenMs;
+      if (!has(self, 'breaker')) {
+        enqueue.spawnChild('breaker', {
+          id: 'breaker',
+          systemId: `${context.systemId}/breaker`,
+          input: {
+            peer: context.name,
+            threshold: context.breakerThreshold,
+            openMs,
+            maxOpenMs: openMs * OPEN_GROWTH,
+          },
+        });
+      }
+      enqueue.sendTo('breaker', { type: 'call.failed', cause: event.cause });
     }),
     /** Closes the connection, if there is one. The owner of the peer provides it, and holds the disposer besides. */
     releaseConnection: () => {},
-    stopCatalog: enqueueActions(({ enqueue }) => enqueue.stopChild('catalog')),
+    /** Those of them that are there. */
+    stopChildren: enqueueActions(({ enqueue }) => {
+      for (const id of SERVING) enqueue.stopChild(id);
+    }),
   },
 });
 
@@ -158,7 +259,9 @@ function buildPeerMachine() {
         backoffMinMs: input.backoffMinMs,
         backoffMaxMs: input.backoffMaxMs,
         retryUnavailableAfterMs: input.retryUnavailableAfterMs,
+        breakerOpenMs: input.breakerOpenMs,
       },
+      breakerThreshold: input.breakerThreshold,
       maxAttempts: input.maxAttempts,
       preferredRevision: input.preferredRevision,
       probeRevision: input.preferredRevision,
@@ -171,6 +274,9 @@ function buildPeerMachine() {
       attempts: 0,
       backoffMs: 0,
       modernSeen: false,
+      turnAsked: false,
+      stable: false,
+      shortLives: 0,
     }),
     on: {
       'host.stop': { target: '.stopped' },
@@ -263,16 +369,19 @@ function buildPeerMachine() {
         meta: { spec: modernBasic, rules: ['N14', 'N15', 'N18'] },
         tags: ['settled', 'callable'],
         entry: 'startCatalog',
-        exit: ['stopCatalog', 'forgetEra'],
-        after: { stableAfter: { actions: 'resetAttempts' } },
+        exit: ['stopChildren', 'forgetEra'],
+        after: { stableAfter: { actions: 'noteStable' } },
         on: {
+          'catalog.wanted': { actions: 'wantCatalog' },
+          'subscription.wanted': { actions: 'wantSubscription' },
+          'breaker.wanted': { actions: 'wantBreaker' },
           'transport.lost': [
             {
               guard: 'hasAttemptsLeft',
               target: 'reconnecting',
-              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+              actions: ['noteLoss', 'countShortLife', 'planBackoff', 'releaseConnection'],
             },
-            { target: 'unavailable', actions: 'noteLoss' },
+            { target: 'unavailable', actions: ['noteLoss', 'countShortLife', 'nameCrashLoop'] },
           ],
           'call.unsupportedVersion': [
             { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', 'planBackoff'] },
@@ -285,24 +394,26 @@ function buildPeerMachine() {
         meta: { spec: legacyLifecycle, rules: ['N11', 'N12', 'N14'] },
         tags: ['settled', 'callable'],
         entry: 'startCatalog',
-        exit: ['stopCatalog', 'forgetEra'],
-        after: { stableAfter: { actions: 'resetAttempts' } },
+        exit: ['stopChildren', 'forgetEra'],
+        after: { stableAfter: { actions: 'noteStable' } },
         on: {
+          'catalog.wanted': { actions: 'wantCatalog' },
+          'breaker.wanted': { actions: 'wantBreaker' },
           'transport.lost': [
             {
               guard: 'hasAttemptsLeft',
               target: 'reconnecting',
-              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+              actions: ['noteLoss', 'countShortLife', 'planBackoff', 'releaseConnection'],
             },
-            { target: 'unavailable', actions: 'noteLoss' },
+            { target: 'unavailable', actions: ['noteLoss', 'countShortLife', 'nameCrashLoop'] },
           ],
           'session.lost': [
             {
               guard: 'hasAttemptsLeft',
               target: 'reconnecting',
-              actions: ['noteLoss', 'planBackoff', 'releaseConnection'],
+              actions: ['noteLoss', 'countShortLife', 'planBackoff', 'releaseConnection'],
             },
-            { target: 'unavailable', actions: 'noteLoss' },
+            { target: 'unavailable', actions: ['noteLoss', 'countShortLife', 'nameCrashLoop'] },
           ],
           'call.unsupportedVersion': [
             { guard: 'hasAttemptsLeft', target: 'reconnecting', actions: ['noteLoss', 'planBackoff'] },
@@ -315,15 +426,17 @@ function buildPeerMachine() {
         },
       },
       reconnecting: {
-        description: 'Waits before the next negotiation: exponential backoff with full jitter.',
+        description:
+          'Waits before the next negotiation: exponential backoff with full jitter, then for a turn.',
         meta: { spec: `${modernBasic}/versioning`, rules: ['N6', 'N14'] },
         tags: ['negotiating'],
-        exit: 'forgetReason',
+        exit: ['forgetReason', 'forgetTurn'],
         after: {
-          backoff: { target: 'probing', actions: 'beginNegotiation' },
+          backoff: { actions: ['noteTurnAsked', 'requestTurn'] },
         },
         on: {
-          'host.retry': { target: 'probing', actions: 'beginNegotiation' },
+          'turn.granted': { guard: 'isDue', target: 'probing', actions: 'beginNegotiation' },
+          'host.retry': { target: 'probing', actions: ['beginNegotiation', 'resetAttempts'] },
         },
       },
       unavailable: {
@@ -331,15 +444,19 @@ function buildPeerMachine() {
         meta: { spec: `${modernBasic}/versioning`, rules: ['N3', 'N5', 'N6', 'N7', 'N10', 'N12'] },
         tags: ['settled', 'failed'],
         entry: 'releaseConnection',
-        exit: 'forgetReason',
+        exit: ['forgetReason', 'forgetTurn'],
         after: {
           retryUnavailableAfter: {
             guard: 'isRetriedUnasked',
-            target: 'probing',
-            actions: ['beginNegotiation', 'resetAttempts'],
+            actions: ['noteTurnAsked', 'requestTurn'],
           },
         },
         on: {
+          'turn.granted': {
+            guard: 'isDue',
+            target: 'probing',
+            actions: ['beginNegotiation', 'resetAttempts'],
+          },
           'host.retry': { target: 'probing', actions: ['beginNegotiation', 'resetAttempts'] },
           'host.authorized': { target: 'probing', actions: ['beginNegotiation', 'resetAttempts'] },
         },
@@ -358,4 +475,9 @@ function buildPeerMachine() {
 function faultOf(event: { readonly type: string }): string {
   const error = 'error' in event ? event.error : undefined;
   return error instanceof Error ? sanitizeText(error.message, 300) : 'unknown';
+}
+
+function has(self: { getSnapshot(): unknown }, id: string): boolean {
+  const { children } = self.getSnapshot() as { readonly children: Readonly<Record<string, unknown>> };
+  return children[id] !== undefined;
 }

@@ -58,6 +58,12 @@ export interface PeerContext {
   readonly backoffMs: number;
   /** Modern evidence was given (N12). Shown here; the ledger is what forbids. */
   readonly modernSeen: boolean;
+  /** In `reconnecting` and `unavailable`: the wait is over, and `turn.granted` is awaited. */
+  readonly turnAsked?: boolean;
+  /** The connection in use, or the last one, lived for `stableAfterMs`. */
+  readonly stable?: boolean;
+  /** Connections in a row that were lost before they had lived for `stableAfterMs`. */
+  readonly shortLives?: number;
 }
 
 interface ServerFacts {
@@ -101,7 +107,11 @@ export type PeerEvent =
   | { readonly type: 'session.lost'; readonly reason: UnavailableReason }
   /** -32022 in answer to a call (N14). */
   | { readonly type: 'call.unsupportedVersion'; readonly reason: UnavailableReason }
-  /** One of the few places at which peers start at the same time is free. */
+  /**
+   * One of the few places at which peers start at the same time is free. Taken in `reconnecting` and `unavailable`
+   * once the wait there is over (`requestTurn` ran), and nowhere else: a peer that is not probing after it did not
+   * take the place.
+   */
   | { readonly type: 'turn.granted' }
   /** A list that is fetched on demand is needed: its catalog is spawned, if it is not there. */
   | { readonly type: 'catalog.wanted'; readonly kind: ListKind }
@@ -146,7 +156,9 @@ export interface CatalogContext {
   readonly problem: string | null;
   /** A change was announced while a walk was under way: what it brings may be torn. */
   readonly torn: boolean;
-  /** Walks in a row that a change was announced for and that brought nothing new. */
+  /** The walk under way was made because a change was announced. */
+  readonly announced?: boolean;
+  /** Walks in a row that a change was announced for and that brought nothing new, or failed. */
   readonly fruitless: number;
 }
 
@@ -176,7 +188,7 @@ export interface SubscriptionContext {
   readonly asked: SubscriptionFilter;
   /** What the server agreed to; null while nothing is acknowledged. */
   readonly acknowledged: SubscriptionFilter | null;
-  /** Asked for and not acknowledged, in words of the filter: `toolsListChanged`, or a URI. */
+  /** Asked for and not acknowledged, in words of the filter: `toolsListChanged`, or a URI. Empty before. */
   readonly missing: readonly string[];
   readonly timing: {
     readonly ackTimeoutMs: number;
@@ -237,6 +249,7 @@ export interface BreakerContext {
   readonly cause: string | null;
 }
 
+/** In `open` and `halfOpen` a `call.*` says nothing: it belongs to a call from before. */
 export type BreakerEvent =
   /** A call came to a transport failure or its deadline. Never a tool's error. */
   | { readonly type: 'call.failed'; readonly cause: string }
