@@ -5,9 +5,10 @@
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import { isJsonObject } from '../protocol/jsonRpc.js';
 import type { Era } from '../protocol/revisions.js';
-import { sanitizeText } from '../protocol/sanitize.js';
+import { type InputRequired, readInputRequired } from './inputRequired.js';
 import type { ToolResult } from './outcome.js';
 import type { ValidationResult } from './validate.js';
+import { nameOf, quoted } from './wording.js';
 
 /** Checks `structuredContent` against the output schema of the tool that was called. Must not be asynchronous. */
 export type OutputValidator = (structuredContent: JsonValue) => ValidationResult;
@@ -21,26 +22,9 @@ export type ReadToolResult =
       /** A modern peer left `resultType` out: read as `complete`, and counted as its fault (N19). */
       readonly resultTypeAbsent?: true;
     }
-  | {
-      readonly kind: 'input-required';
-      /** Key → request, each with a string `method`; `undefined` where the server asks for nothing. */
-      readonly inputRequests: { readonly [key: string]: InputRequest } | undefined;
-      /** Opaque; goes back as it is. At least one of both is there. */
-      readonly requestState: string | undefined;
-    }
+  | InputRequired
   /** The answer is no tool result. `problem` is one sanitized sentence about it. */
   | { readonly kind: 'invalid'; readonly problem: string };
-
-export interface InputRequest {
-  readonly method: string;
-  readonly params: JsonObject | undefined;
-}
-
-const INPUT_METHODS: ReadonlySet<string> = new Set([
-  'elicitation/create',
-  'sampling/createMessage',
-  'roots/list',
-]);
 
 /**
  * Reads what a server gave as the result of `tools/call`. Total: never throws.
@@ -107,32 +91,6 @@ export function readToolResult(
 const RESULT_TYPE_ABSENT = { resultTypeAbsent: true } as const;
 const NOTHING = {} as const;
 
-function readInputRequired(result: JsonObject): ReadToolResult {
-  const requests = result['inputRequests'] ?? undefined;
-  const requestState = result['requestState'] ?? undefined;
-  if (requestState !== undefined && typeof requestState !== 'string') {
-    return invalid(`"requestState" is ${nameOf(requestState)}, not a string`);
-  }
-  if (requests === undefined) {
-    if (requestState !== undefined) return { kind: 'input-required', inputRequests: undefined, requestState };
-    return invalid('the result asks for input and has neither "inputRequests" nor "requestState"');
-  }
-  if (!isJsonObject(requests)) return invalid(`"inputRequests" is ${nameOf(requests)}, not an object`);
-  const entries: [string, InputRequest][] = [];
-  for (const [key, request] of Object.entries(requests)) {
-    const where = `inputRequests[${quoted(key)}]`;
-    if (!isJsonObject(request)) return invalid(`${where} is ${nameOf(request)}, not an object`);
-    const { method, params } = request;
-    if (typeof method !== 'string') return invalid(`${where} has no string "method"`);
-    if (!INPUT_METHODS.has(method))
-      return invalid(`${where} asks for ${quoted(method)}, which is no input request`);
-    if (params !== undefined && !isJsonObject(params)) return invalid(`"params" of ${where} is no object`);
-    entries.push([key, { method, params }]);
-  }
-  // `fromEntries` defines own members, so a key `__proto__` stays a key.
-  return { kind: 'input-required', inputRequests: Object.fromEntries(entries), requestState };
-}
-
 function problemOfBlocks(blocks: readonly JsonValue[]): string | null {
   for (let index = 0; index < blocks.length; index += 1) {
     const block = blocks[index] as JsonValue;
@@ -184,14 +142,4 @@ function unknownResultType(resultType: JsonValue, era: Era): string {
 
 function invalid(problem: string): ReadToolResult {
   return { kind: 'invalid', problem };
-}
-
-function quoted(text: string): string {
-  return `"${sanitizeText(text, 80)}"`;
-}
-
-function nameOf(value: JsonValue): string {
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'an array';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
