@@ -7,7 +7,6 @@ import type {
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonValue } from '../protocol/jsonRpc.js';
 import { parsePrompt, parseResource, parseResourceTemplate, parseTool } from '../protocol/listResults.js';
-import type { ListKind } from '../protocol/lists.js';
 import type { Parsed } from '../protocol/results.js';
 import { catalogDigest } from '../registry/digest.js';
 import type { PeerCatalog } from '../registry/lease.js';
@@ -34,7 +33,7 @@ export interface Definitions {
 
 /** Reads an item of each list that the registry does not merge. */
 export const PARSERS: {
-  readonly [Kind in Exclude<ListKind, 'tools'>]: (item: JsonValue) => Parsed<Definitions[Kind]>;
+  readonly [Kind in keyof Definitions]: (item: JsonValue) => Parsed<Definitions[Kind]>;
 } = { prompts: parsePrompt, resources: parseResource, resourceTemplates: parseResourceTemplate };
 
 /** The catalog of a peer that declares no tools. */

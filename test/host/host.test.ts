@@ -292,17 +292,6 @@ describe('a listing of several pages', () => {
       .map((m) => m.params?.['cursor']);
     expect(cursors).toEqual([undefined, 'a', '']);
   });
-
-  it.each([
-    ['the same cursor for ever', ['a']],
-    ['two cursors in turn', ['a', 'b']],
-    ['the empty cursor for ever', ['']],
-  ])('%s is a failure, not a partial list', async (_name, cursors) => {
-    const host = hostWith({ one: pages(cursors) });
-    const { peers } = await host.start();
-    expect(peers).toMatchObject([{ tools: null, listing: expect.stringContaining('circle') }]);
-    expect(names(host)).toEqual([]);
-  });
 });
 
 describe('calls', () => {

@@ -7,6 +7,7 @@ import {
   canonicalJson,
   catalogDigest,
   isDeeperThan,
+  listDigest,
   MAX_DEPTH,
   toolDigest,
 } from '../../src/registry/digest.js';
@@ -192,5 +193,28 @@ describe('catalogDigest', () => {
     expect(catalogDigest([tool('b'), tool('a')])).not.toBe(digest);
     expect(catalogDigest([tool('a'), tool('b', { title: 'B' })])).not.toBe(digest);
     expect(catalogDigest([])).not.toBe(digest);
+  });
+});
+
+describe('listDigest', () => {
+  const items = (...declared: readonly JsonObject[]) => declared.map((item) => ({ declared: item }));
+
+  it('is equal for lists of equal items in equal order only', () => {
+    const digest = listDigest(items({ name: 'a', title: 't' }, { name: 'b' }));
+    expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
+    expect(listDigest(items({ title: 't', name: 'a' }, { name: 'b' }))).toBe(digest);
+    const others = [
+      items({ name: 'b' }, { name: 'a', title: 't' }),
+      items({ name: 'a', title: 't' }),
+      items({ name: 'a', title: 't' }, { name: 'b', _meta: {} }),
+      items({ name: 'a', title: 't\n{"name":"b"}' }),
+      items(),
+    ];
+    expect(new Set([digest, ...others.map(listDigest)]).size).toBe(others.length + 1);
+  });
+
+  it('ends, however deep an item is', () => {
+    const deep = JSON.parse(`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`) as JsonObject;
+    expect(listDigest(items(deep))).toMatch(/^sha256:/);
   });
 });
