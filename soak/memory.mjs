@@ -1,0 +1,38 @@
+// Whether the heap stays flat: what is left after a forced collection, as time goes by.
+
+const WARM_UP = 0.1;
+const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+export class MemoryWatch {
+  #heap = [];
+  #timer = null;
+  #samples;
+  rss = 0;
+
+  /** `samples` are taken over `durationMs`. */
+  constructor(durationMs, samples) {
+    if (typeof globalThis.gc !== 'function') throw new Error('run node with --expose-gc');
+    this.#samples = samples;
+    this.#timer = setInterval(() => this.#take(), durationMs / samples);
+  }
+
+  #take() {
+    if (this.#heap.length >= this.#samples) return;
+    globalThis.gc();
+    const { heapUsed, rss } = process.memoryUsage();
+    this.#heap.push(heapUsed);
+    this.rss = Math.max(this.rss, rss);
+  }
+
+  stop() {
+    clearInterval(this.#timer);
+  }
+
+  /** Medians of the first and the last third, after the warm-up. */
+  verdict() {
+    const measured = this.#heap.slice(Math.ceil(this.#heap.length * WARM_UP));
+    const third = Math.floor(measured.length / 3);
+    const [first, last] = [median(measured.slice(0, third)), median(measured.slice(-third))];
+    return { first, last, growth: last / first - 1 };
+  }
+}
