@@ -3,7 +3,16 @@ import { createActor, fromCallback } from 'xstate';
 import type { PeerStateName } from '../../src/host/facade.js';
 import { catalogMachine } from '../../src/machines/catalogMachine.js';
 import { createPeerMachine } from '../../src/machines/peerMachine.js';
-import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../../src/machines/ports.js';
+import type {
+  CatalogEvent,
+  CatalogInput,
+  ListenInput,
+  PeerEvent,
+  PeerInput,
+  ProbeInput,
+  SubscriptionEvent,
+} from '../../src/machines/ports.js';
+import { subscriptionMachine } from '../../src/machines/subscriptionMachine.js';
 import type { ReasonCode, UnavailableReason } from '../../src/protocol/reasons.js';
 import { createSimulatedClock } from '../../src/testing/clock.js';
 
@@ -22,6 +31,8 @@ export const input: PeerInput = {
   backoffMaxMs: 30_000,
   maxAttempts: 2,
   retryUnavailableAfterMs: 60_000,
+  breakerThreshold: 3,
+  breakerOpenMs: 1_000,
 };
 
 export function because(code: ReasonCode): UnavailableReason {
@@ -34,10 +45,12 @@ interface Settings extends Partial<PeerInput> {
   /** Called when a child starts; may throw, answer, or return a cleanup. */
   readonly onStart?: (child: string, answer: (event: PeerEvent) => void) => (() => void) | undefined;
   readonly onFetch?: (answer: (event: CatalogEvent) => void) => void;
+  /** An owner that keeps count of starts: called when the peer asks for a turn. */
+  readonly onTurnAsked?: () => void;
 }
 
 export function drivePeer(settings: Settings = {}) {
-  const { mayProbeLegacy = true, random = 0.5, onStart, onFetch, ...changes } = settings;
+  const { mayProbeLegacy = true, random = 0.5, onStart, onFetch, onTurnAsked, ...changes } = settings;
   const clock = createSimulatedClock();
   const started: string[] = [];
   const probes: ProbeInput[] = [];
@@ -55,9 +68,19 @@ export function drivePeer(settings: Settings = {}) {
       }),
       catalog: catalogMachine.provide({
         actors: {
-          fetch: fromCallback<CatalogEvent>(({ sendBack }) => {
-            started.push('fetch');
+          fetch: fromCallback<CatalogEvent, CatalogInput>(({ input: walk, sendBack }) => {
+            started.push(walk.kind === 'tools' ? 'fetch' : `fetch ${walk.kind}`);
             onFetch?.(sendBack);
+          }),
+        },
+      }),
+      subscription: subscriptionMachine.provide({
+        actors: {
+          listen: fromCallback<SubscriptionEvent, ListenInput>(({ input: listen }) => {
+            started.push(`listen ${JSON.stringify(listen.asked)}`);
+            return () => {
+              started.push('listen ended');
+            };
           }),
         },
       }),
@@ -67,6 +90,7 @@ export function drivePeer(settings: Settings = {}) {
       releaseConnection: () => {
         released += 1;
       },
+      ...(onTurnAsked !== undefined && { requestTurn: onTurnAsked }),
     },
   });
   const actor = createActor(machine, { input: { ...input, ...changes }, clock });

@@ -1,8 +1,15 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createActor, fromCallback } from 'xstate';
 import type { PeerStateName } from '../../src/host/facade.js';
-import { createPeerMachine, peerMachine, peerSetup } from '../../src/machines/peerMachine.js';
-import type { PeerContext, PeerEvent, ProbeInput } from '../../src/machines/ports.js';
+import {
+  ACK_TIMEOUT_MS,
+  createPeerMachine,
+  MAX_LISTEN_REFUSALS,
+  peerMachine,
+  peerSetup,
+} from '../../src/machines/peerMachine.js';
+import type { PeerContext, PeerEvent, ProbeInput, SubscriptionFilter } from '../../src/machines/ports.js';
+import { LIST_KINDS, type ListKind } from '../../src/protocol/lists.js';
 import type { ReasonCode } from '../../src/protocol/reasons.js';
 import {
   ambiguous,
@@ -146,9 +153,12 @@ const rows: readonly Row[] = [
 const wronglyTimed: readonly (readonly [PeerStateName, PeerEvent])[] = [
   ['idle', selectsModern],
   ['idle', { type: 'host.retry' }],
+  ['idle', { type: 'turn.granted' }],
   ['probing', selectsLegacy],
   ['probing', start],
   ['probing', lost],
+  ['probing', { type: 'turn.granted' }],
+  ['probing', { type: 'subscription.wanted', asked: { toolsListChanged: true } }],
   ['legacyProbe', selectsModern],
   ['legacyProbe', ambiguous],
   ['legacyProbe', lost],
@@ -156,15 +166,22 @@ const wronglyTimed: readonly (readonly [PeerStateName, PeerEvent])[] = [
   ['modern', ambiguous],
   ['modern', sessionLost],
   ['modern', { type: 'host.retry' }],
+  ['modern', { type: 'turn.granted' }],
   ['legacy', selectsLegacy],
   ['legacy', selectsModern],
+  ['legacy', { type: 'turn.granted' }],
+  ['legacy', { type: 'subscription.wanted', asked: { toolsListChanged: true } }],
   ['reconnecting', selectsModern],
   ['reconnecting', ambiguous],
   ['reconnecting', lost],
+  ['reconnecting', { type: 'turn.granted' }],
+  ['reconnecting', { type: 'catalog.wanted', kind: 'prompts' }],
+  ['reconnecting', { type: 'breaker.wanted', cause: 'no answer' }],
   ['unavailable', selectsModern],
   ['unavailable', selectsLegacy],
   ['unavailable', start],
   ['unavailable', lost],
+  ['unavailable', { type: 'turn.granted' }],
 ];
 
 function said(on: PeerEvent | Doing): string {
@@ -177,6 +194,11 @@ function into(state: PeerStateName, but: Row['but']): PeerDriver {
   if (but === 'corrected already') peer.send(discover('correctable', 'header-mismatch'));
   expect(peer.state).toBe(state);
   return peer;
+}
+
+/** Moves time to the next deadline. */
+function wait(peer: PeerDriver): void {
+  peer.clock.advanceTo(peer.clock.nextDueMs ?? Number.NaN);
 }
 
 function childName(state: PeerStateName): string {
@@ -359,7 +381,7 @@ describe('loss and waiting', () => {
       for (let attempt = 0; attempt < 8; attempt += 1) {
         peer.send(noSignal);
         seen.push(peer.context.backoffMs);
-        peer.send({ type: 'host.retry' });
+        wait(peer);
       }
       return seen;
     });
@@ -385,7 +407,11 @@ describe('loss and waiting', () => {
 
   it('gives up after the last attempt, and tries again by itself later', () => {
     const peer = drivePeer();
-    peer.send(start, noSignal, { type: 'host.retry' }, noSignal, { type: 'host.retry' }, noSignal);
+    peer.send(start, noSignal);
+    wait(peer);
+    peer.send(noSignal);
+    wait(peer);
+    peer.send(noSignal);
     expect(peer.state).toBe('unavailable');
     peer.clock.advance(59_999);
     expect(peer.state).toBe('unavailable');
@@ -409,7 +435,8 @@ describe('loss and waiting', () => {
     const peer = drivePeer();
     peer.send(start, selectsModern, lost);
     expect(peer.context.attempts).toBe(1);
-    peer.send({ type: 'host.retry' }, selectsModern);
+    wait(peer);
+    peer.send(selectsModern);
     peer.clock.advance(29_999);
     expect(peer.context.attempts).toBe(1);
     peer.clock.advance(1);
@@ -422,6 +449,284 @@ describe('loss and waiting', () => {
     expect(peer.released).toBe(0);
     peer.send({ type: 'host.retry' }, selectsModern, lost);
     expect(peer.released).toBe(1);
+  });
+});
+
+describe('turns', () => {
+  const retry: PeerEvent = { type: 'host.retry' };
+  const granted: PeerEvent = { type: 'turn.granted' };
+
+  it('a wait that is over asks for a turn, and the negotiation begins when there is one', () => {
+    let asked = 0;
+    const peer = drivePeer({ onTurnAsked: () => (asked += 1) });
+    peer.send(start, noSignal);
+    peer.clock.advance(peer.context.backoffMs - 1);
+    peer.send(granted);
+    expect([peer.state, asked]).toEqual(['reconnecting', 0]);
+    peer.clock.advance(1);
+    expect([peer.state, asked]).toEqual(['reconnecting', 1]);
+    expect(peer.context.turnAsked).toBe(true);
+    peer.clock.advance(1_000_000);
+    expect([peer.state, asked]).toEqual(['reconnecting', 1]);
+    peer.send(granted);
+    expect(peer.state).toBe('probing');
+    expect(peer.probes.at(-1)).toEqual({ revision: preferred, correction: false });
+    expect(peer.context).toMatchObject({ turnAsked: false, attempts: 1, reason: null });
+  });
+
+  it('so does a peer that is tried again unasked', () => {
+    let asked = 0;
+    const peer = drivePeer({ maxAttempts: 0, onTurnAsked: () => (asked += 1) });
+    peer.send(start, noSignal, granted);
+    expect(peer.state).toBe('unavailable');
+    peer.clock.advance(60_000);
+    expect([peer.state, asked]).toEqual(['unavailable', 1]);
+    peer.send(granted);
+    expect(peer.state).toBe('probing');
+    expect(peer.context.attempts).toBe(0);
+  });
+
+  it('a turn that comes when the peer has gone on starts nobody', () => {
+    const peer = drivePeer({ onTurnAsked: () => {}, maxAttempts: 5 });
+    peer.send(start, noSignal);
+    wait(peer);
+    peer.send(retry, noSignal, granted);
+    expect(peer.state).toBe('reconnecting');
+    wait(peer);
+    peer.send(retry, discover('unauthorized', 'unauthorized'), granted);
+    expect(peer.state).toBe('unavailable');
+    const patient = drivePeer({ onTurnAsked: () => {}, maxAttempts: 0 });
+    patient.send(start, noSignal);
+    wait(patient);
+    patient.send(
+      { type: 'xstate.error.actor.probe', error: new Error('late') } as unknown as PeerEvent,
+      granted,
+    );
+    expect(patient.state).toBe('unavailable');
+  });
+
+  it('a peer that is told to retry does not wait for one, and counts anew', () => {
+    const peer = drivePeer({ onTurnAsked: () => {} });
+    peer.send(start, noSignal, retry);
+    expect(peer.state).toBe('probing');
+    expect(peer.context.attempts).toBe(0);
+    peer.send(noSignal);
+    wait(peer);
+    peer.send(retry);
+    expect(peer.state).toBe('probing');
+  });
+
+  it('one whose turn comes at once goes at once', () => {
+    let send = (): void => {};
+    const peer = drivePeer({ onTurnAsked: () => send() });
+    send = () => peer.send(granted);
+    peer.send(start, noSignal);
+    wait(peer);
+    expect(peer.state).toBe('probing');
+  });
+
+  it('a hundred peers that lose their server together start no more at a time than there are places', () => {
+    const places = 8;
+    const queue: PeerDriver[] = [];
+    const peers: PeerDriver[] = [];
+    for (let index = 0; index < 100; index += 1) {
+      const peer: PeerDriver = drivePeer({ onTurnAsked: () => queue.push(peer), random: index / 100 });
+      peers.push(peer);
+      peer.send(start, selectsModern, lost);
+      expect(peer.state).toBe('reconnecting');
+    }
+    for (const peer of peers) peer.clock.advance(500);
+    expect(queue).toHaveLength(100);
+    for (let round = 0; queue.length > 0; round += 1) {
+      for (const peer of queue.splice(0, places)) peer.send(granted);
+      const probing = peers.filter(({ state }) => state === 'probing');
+      expect(probing.length).toBeLessThanOrEqual(places);
+      for (const peer of probing) peer.send(selectsModern);
+      expect(round).toBeLessThan(20);
+    }
+    expect(peers.every(({ state }) => state === 'modern')).toBe(true);
+  });
+});
+
+describe('a server that dies again and again', () => {
+  const dies = (peer: PeerDriver, livedMs: number): void => {
+    if (peer.state === 'reconnecting') wait(peer);
+    peer.send(selectsModern);
+    peer.clock.advance(livedMs);
+    peer.send(lost);
+  };
+
+  it('is said to do so, once the attempts are used up', () => {
+    const peer = drivePeer();
+    peer.send(start);
+    dies(peer, 10);
+    dies(peer, 29_999);
+    expect(peer.context.reason?.message).toBe('It is connection-lost.');
+    dies(peer, 0);
+    expect(peer.state).toBe('unavailable');
+    expect(peer.context.reason).toEqual({
+      code: 'connection-lost',
+      message:
+        'It is connection-lost. The connection ended 3 times in a row, each time before it had lived for 30000 ms (stableAfterMs).',
+      fix: 'See to it.',
+    });
+  });
+
+  it('a connection that lived is not counted among those that did not', () => {
+    const peer = drivePeer();
+    peer.send(start);
+    dies(peer, 40_000);
+    dies(peer, 10);
+    dies(peer, 10);
+    expect(peer.state).toBe('unavailable');
+    expect(peer.context.reason?.message).toContain('ended 2 times in a row');
+    const once = drivePeer({ maxAttempts: 1 });
+    once.send(start);
+    dies(once, 40_000);
+    dies(once, 10);
+    expect(once.state).toBe('unavailable');
+    expect(once.context.reason?.message).toBe('It is connection-lost.');
+  });
+
+  it('and neither is what was before the host tried again', () => {
+    const peer = drivePeer();
+    peer.send(start);
+    for (let round = 0; round < 3; round += 1) dies(peer, 10);
+    peer.send({ type: 'host.retry' });
+    expect(peer.context.shortLives).toBe(0);
+    dies(peer, 10);
+    peer.send({ type: 'host.retry' });
+    expect(peer.context.shortLives).toBe(0);
+  });
+
+  it('sessions that are gone count as well, a refused revision does not', () => {
+    const peer = drivePeer();
+    const again = (...events: PeerEvent[]): void => {
+      if (peer.state === 'reconnecting') wait(peer);
+      peer.send(ambiguous, selectsLegacy, ...events);
+    };
+    peer.send(start);
+    again(sessionLost);
+    again(sessionLost);
+    again(sessionLost);
+    expect(peer.context.reason?.message).toContain('ended 3 times in a row');
+    const refused = drivePeer({ maxAttempts: 0 });
+    refused.send(start, selectsModern, versionRefused);
+    expect(refused.context).toMatchObject({ shortLives: 0, reason: { message: 'It is no-mutual-version.' } });
+  });
+});
+
+describe('children that are wanted', () => {
+  const wants = (kind: ListKind): PeerEvent => ({ type: 'catalog.wanted', kind });
+  const subscribe = (asked: SubscriptionFilter): PeerEvent => ({ type: 'subscription.wanted', asked });
+  const breaks: PeerEvent = { type: 'breaker.wanted', cause: 'no answer' };
+  const systemOf = (peer: PeerDriver, id: string) =>
+    peer.actor.system.get(`host/peer:archive/${id}` as never);
+  const childOf = (peer: PeerDriver, id: string) => peer.actor.getSnapshot().children[id]?.getSnapshot();
+
+  it('each list has its own catalog, from the first time that it is wanted', () => {
+    for (const state of ['modern', 'legacy'] as const) {
+      const peer = into(state, undefined);
+      const before = peer.started.length;
+      for (const kind of LIST_KINDS) peer.send(wants(kind), wants(kind));
+      const ids = ['catalog', 'catalog:prompts', 'catalog:resources', 'catalog:resourceTemplates'];
+      expect(peer.children).toEqual(ids);
+      expect(peer.started.slice(before)).toEqual([
+        'fetch prompts',
+        'fetch resources',
+        'fetch resourceTemplates',
+      ]);
+      for (const id of ids) expect(systemOf(peer, id)).toBeDefined();
+      peer.send(lost);
+      expect(peer.children).toEqual([]);
+      for (const id of ids) expect(systemOf(peer, id)).toBeUndefined();
+    }
+  });
+
+  it('one subscription hears what is wanted; a legacy peer has none', () => {
+    const peer = into('modern', undefined);
+    peer.send(subscribe({ toolsListChanged: true }));
+    expect(peer.children).toEqual(['catalog', 'subscription']);
+    expect(systemOf(peer, 'subscription')).toBeDefined();
+    expect(childOf(peer, 'subscription')).toMatchObject({
+      value: { requested: 'opening' },
+      context: {
+        peer: 'archive',
+        maxRefusals: MAX_LISTEN_REFUSALS,
+        timing: {
+          ackTimeoutMs: ACK_TIMEOUT_MS,
+          stableAfterMs: 30_000,
+          backoffMinMs: 500,
+          backoffMaxMs: 30_000,
+        },
+      },
+    });
+    peer.send(subscribe({ toolsListChanged: true }), subscribe({ promptsListChanged: true }));
+    expect(peer.children).toEqual(['catalog', 'subscription']);
+    peer.send(lost);
+    expect(peer.started.slice(2)).toEqual([
+      'listen {"toolsListChanged":true}',
+      'listen ended',
+      'listen {"promptsListChanged":true}',
+      'listen ended',
+    ]);
+    expect(peer.children).toEqual([]);
+    wait(peer);
+    peer.send(selectsModern, subscribe({}));
+    expect(childOf(peer, 'subscription')).toMatchObject({ context: { asked: {}, attempts: 0 } });
+    const legacy = into('legacy', undefined);
+    legacy.send(subscribe({ toolsListChanged: true }));
+    expect(legacy.children).toEqual(['catalog']);
+  });
+
+  it('a breaker is there from the first failure on, and has counted it', () => {
+    for (const state of ['modern', 'legacy'] as const) {
+      const peer = into(state, undefined);
+      peer.send(breaks);
+      expect(systemOf(peer, 'breaker')).toBeDefined();
+      expect(childOf(peer, 'breaker')).toMatchObject({
+        value: 'closed',
+        context: {
+          peer: 'archive',
+          threshold: 3,
+          openMs: 1_000,
+          maxOpenMs: 10_000,
+          failures: 1,
+          cause: 'no answer',
+        },
+      });
+      peer.send(breaks, breaks);
+      expect(childOf(peer, 'breaker')).toMatchObject({ value: 'open' });
+      peer.clock.advance(1_000);
+      expect(childOf(peer, 'breaker')).toMatchObject({ value: 'halfOpen' });
+      peer.send(lost);
+      wait(peer);
+      // A new connection begins with a clean sheet.
+      peer.send(...(state === 'modern' ? [selectsModern] : [ambiguous, selectsLegacy]), breaks);
+      expect(childOf(peer, 'breaker')).toMatchObject({ value: 'closed', context: { failures: 1 } });
+    }
+  });
+
+  it('all of them end with the peer, and leave no timer', () => {
+    const peer = into('modern', undefined);
+    for (const kind of LIST_KINDS) peer.send(wants(kind));
+    peer.send(subscribe({}), breaks, breaks, breaks, { type: 'host.stop' });
+    expect(peer.children).toEqual([]);
+    expect(peer.clock.pendingTimers).toBe(0);
+    expect(peer.started.at(-1)).toBe('listen ended');
+  });
+
+  it('a hundred connections leave nothing behind', () => {
+    const peer = drivePeer({ maxAttempts: 1_000 });
+    peer.send(start);
+    for (let round = 0; round < 100; round += 1) {
+      peer.send(selectsModern, wants('resources'), subscribe({}), breaks);
+      expect(peer.children).toHaveLength(4);
+      peer.send(lost);
+      expect(peer.children).toEqual([]);
+      expect(peer.clock.pendingTimers).toBe(1);
+      peer.send({ type: 'host.retry' });
+    }
   });
 });
 
@@ -605,7 +910,15 @@ describe('what a host, a viewer and the documents read', () => {
   });
 
   it('an action on an event that is not its own changes no more than it must', () => {
-    const actions = ['takeRevision', 'selectModern', 'selectLegacy'] as const;
+    const actions = [
+      'takeRevision',
+      'selectModern',
+      'selectLegacy',
+      'wantCatalog',
+      'wantSubscription',
+      'wantBreaker',
+      'nameCrashLoop',
+    ] as const;
     const chart = peerSetup.createMachine({
       context: peerMachine.config.context as () => PeerContext,
       on: {
