@@ -1,62 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { createIdSource } from '../../src/protocol/jsonRpc.js';
-import { legacyDialect } from '../../src/protocol/legacy.js';
 import { modernDialect } from '../../src/protocol/modern.js';
 import { createSimulatedClock } from '../../src/testing/clock.js';
-import { Connection, type ConnectionEvents } from '../../src/transports/connection.js';
-import { type MemoryControl, type MemoryPeer, memoryTransport } from '../../src/transports/memory.js';
+import { Connection } from '../../src/transports/connection.js';
+import { type MemoryPeer, memoryTransport } from '../../src/transports/memory.js';
 import { issueLegacyPermit, LegacyPermit } from '../../src/transports/permit.js';
-
-const modern = modernDialect({
-  revision: '2026-07-28',
-  clientInfo: { name: 'test', version: '1.0.0' },
-  clientCapabilities: {},
-});
-const legacy = legacyDialect({ revision: '2025-11-25' });
-
-interface Setup {
-  readonly perRequestStreams?: boolean;
-  readonly receive?: MemoryPeer['receive'];
-  readonly aborted?: MemoryPeer['aborted'];
-}
-
-async function connect(setup: Setup = {}) {
-  const clock = createSimulatedClock();
-  const written: string[] = [];
-  const events: unknown[][] = [];
-  let control: MemoryControl | undefined;
-  const heard =
-    (name: string) =>
-    (...args: unknown[]): void => {
-      events.push([name, ...args]);
-    };
-  const connection = new Connection({
-    clock,
-    ids: createIdSource(7),
-    maxTotalMs: 10_000,
-    events: Object.fromEntries(
-      ['modernSign', 'notification', 'serverRequest', 'serverCancelled', 'fault', 'closed'].map((name) => [
-        name,
-        heard(name),
-      ]),
-    ) as unknown as ConnectionEvents,
-    transport: memoryTransport({
-      perRequestStreams: setup.perRequestStreams ?? false,
-      record: (direction, text) => {
-        if (direction === 'out') written.push(text);
-      },
-      peer: () => ({
-        opened: (own) => {
-          control = own;
-        },
-        receive: setup.receive ?? (() => undefined),
-        ...(setup.aborted === undefined ? {} : { aborted: setup.aborted }),
-      }),
-    }),
-  });
-  expect(await connection.open(1_000)).toEqual({ ok: true });
-  return { connection, clock, written, events, control: control as unknown as MemoryControl };
-}
+import { connect, legacy, modern } from './connectionHarness.js';
 
 describe('before an era is selected', () => {
   it('nothing but the negotiation can be written (N17)', async () => {
