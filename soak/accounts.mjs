@@ -14,6 +14,7 @@ export class Accounts {
   /** `status/delivery` → how many, and one message. */
   outcomes = new Map();
   problems = new Map();
+  /** Of calls that do nothing but answer. */
   latency = new Latency();
   #settlements;
   #deliveries;
@@ -52,7 +53,6 @@ export class Accounts {
     const entry = this.outcomes.get(key);
     if (entry === undefined) this.outcomes.set(key, { count: 1, message: outcome.message ?? '' });
     else entry.count += 1;
-    if (outcome.status === 'ok') this.latency.add(outcome.durationMs);
   }
 
   problem(kind, detail) {

@@ -1,18 +1,22 @@
 // Whether the heap stays flat: what is left after a forced collection, as time goes by.
 
+/** A tenth of the time, but long enough for the compiler to have seen everything. */
 const WARM_UP = 0.1;
+const SHORTEST_WARM_UP_MS = 10_000;
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
 export class MemoryWatch {
   #heap = [];
   #timer = null;
   #samples;
+  #warmUp;
   rss = 0;
 
   /** `samples` are taken over `durationMs`. */
   constructor(durationMs, samples) {
     if (typeof globalThis.gc !== 'function') throw new Error('run node with --expose-gc');
     this.#samples = samples;
+    this.#warmUp = Math.min(1 / 3, Math.max(WARM_UP, SHORTEST_WARM_UP_MS / durationMs));
     this.#timer = setInterval(() => this.#take(), durationMs / samples);
   }
 
@@ -30,7 +34,7 @@ export class MemoryWatch {
 
   /** Medians of the first and the last third, after the warm-up. */
   verdict() {
-    const measured = this.#heap.slice(Math.ceil(this.#heap.length * WARM_UP));
+    const measured = this.#heap.slice(Math.ceil(this.#heap.length * this.#warmUp));
     const third = Math.floor(measured.length / 3);
     const [first, last] = [median(measured.slice(0, third)), median(measured.slice(-third))];
     return { first, last, growth: last / first - 1 };

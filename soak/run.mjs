@@ -99,7 +99,7 @@ const host = createHost({
   retryUnavailableAfterMs: 1_000,
   breakerOpenMs: 300,
   shutdownGraceMs: 500,
-  inputs: {
+  handlers: {
     elicitForm: () => ({ action: 'accept', content: { name: 'soak' } }),
     listRoots: () => [{ uri: 'file:///tmp', name: 'tmp' }],
   },
@@ -225,7 +225,7 @@ function report() {
       `${lives} lives, ${operator.retries} retries, ${operator.replacements} peers replaced`,
   );
   console.log(
-    `  latency of ok calls: p50 ${latency.percentile(0.5).toFixed(1)} ms, p99 ${latency.percentile(0.99).toFixed(1)} ms`,
+    `  latency of echo: p50 ${latency.percentile(0.5).toFixed(1)} ms, p99 ${latency.percentile(0.99).toFixed(1)} ms`,
   );
   console.log(
     `  heap: first third ${mib(growth.first)}, last third ${mib(growth.last)} (${percent(growth.growth)}); ` +

@@ -118,6 +118,7 @@ export class Traffic {
         `${accounts.describe(token)}: ${Math.round(tookMs)} ms of ${timeoutMs}, ${outcome.status}`,
       );
     accounts.settle(token, outcome);
+    if (tool === 'echo' && outcome.status === 'ok') accounts.latency.add(outcome.durationMs);
     this.#judge(token, peer, tool, outcome);
     return outcome;
   }

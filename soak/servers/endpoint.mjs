@@ -69,6 +69,7 @@ class Connection {
     this.exchanges = new Map();
     this.listens = new Map();
     this.asked = new Map();
+    this.excused = new Set();
     this.subscribed = new Set();
     this.state = 'new';
     this.clientCapabilities = null;
@@ -167,8 +168,8 @@ class Connection {
   /** An answer of the client to a request of ours. */
   answered(message) {
     if (this.endpoint.era === 'modern') return this.endpoint.fault('a response of a modern client');
-    const pending = this.asked.get(message.id);
-    if (pending === undefined) return this.endpoint.fault(`an answer to ${JSON.stringify(message.id)}`);
+    if (this.excused.delete(message.id)) return;
+    if (!this.asked.has(message.id)) return this.endpoint.fault(`an answer to ${JSON.stringify(message.id)}`);
     this.settle(message.id, message);
   }
 
@@ -193,9 +194,15 @@ class Connection {
     });
   }
 
-  /** Answers to what went this way cannot be expected: it is gone. */
-  unask() {
-    for (const id of [...this.asked.keys()]) this.settle(id, null);
+  /** An answer cannot be expected any more: the way of the question is gone. A late one is no fault. */
+  unask(id) {
+    if (!this.asked.has(id)) return;
+    this.settle(id, null);
+    this.excused.add(id);
+  }
+
+  unaskAll() {
+    for (const id of [...this.asked.keys()]) this.unask(id);
   }
 
   listen(exchange) {
@@ -270,7 +277,7 @@ class Connection {
 
   close() {
     for (const exchange of [...this.exchanges.values()]) exchange.cancel();
-    this.unask();
+    this.unaskAll();
     this.endpoint.connections.delete(this);
   }
 }

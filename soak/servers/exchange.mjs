@@ -6,6 +6,8 @@ export class Exchange {
   #connection;
   #reply;
   #timers = new Set();
+  /** Ids of questions that went to the client on the way of this request. */
+  #asked = new Set();
   #isOver = false;
   onOver = null;
   /** What the client declared with this request; modern only. */
@@ -17,7 +19,8 @@ export class Exchange {
     this.id = id;
     this.method = method;
     this.params = params;
-    reply.onClosed?.(() => this.cancel());
+    // The end of its stream cancels a modern request; a legacy one goes on, but nothing asked there is answered.
+    reply.onClosed?.(() => (this.isModern ? this.cancel() : this.#unask()));
   }
 
   get isModern() {
@@ -43,10 +46,17 @@ export class Exchange {
     this.notify('notifications/progress', { progressToken, progress, total });
   }
 
+  /** Resolves with the client's answer, or with null when none is to be expected any more. */
   ask(method, params) {
-    return this.#connection.ask(method, params, (message) =>
-      this.#isOver ? false : this.#reply.send(message),
-    );
+    return this.#connection.ask(method, params, (message) => {
+      if (this.#isOver) return false;
+      this.#asked.add(message.id);
+      return this.#reply.send(message);
+    });
+  }
+
+  #unask() {
+    for (const id of this.#asked) this.#connection.unask(id);
   }
 
   later(ms, act) {
@@ -73,6 +83,7 @@ export class Exchange {
   #over() {
     this.#isOver = true;
     for (const timer of this.#timers) clearTimeout(timer);
+    this.#unask();
     if (this.#connection.exchanges.get(this.id) === this) this.#connection.exchanges.delete(this.id);
     this.onOver?.();
   }

@@ -32,7 +32,7 @@ function serveModern({ endpoint, modern }, message, request, response) {
       endpoint.fault(`Mcp-Name ${headers['mcp-name']} on ${method} ${wanted}`);
   }
   if (headers['mcp-session-id'] !== undefined) endpoint.fault('a session id from a modern client');
-  modern.receive(message, httpReply(response, { isCancelledByClosing: true }));
+  modern.receive(message, httpReply(response));
   if (message.id === undefined) response.writeHead(202).end();
 }
 
@@ -60,7 +60,7 @@ function openStream({ sessions }, request, response) {
   const stream = eventStream(response);
   session.stream = stream;
   response.on('close', () => {
-    session.connection.unask();
+    session.connection.unaskAll();
     if (session.stream === stream) session.stream = null;
   });
 }

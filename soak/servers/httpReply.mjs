@@ -4,8 +4,7 @@ const HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-stor
 const event = (message) => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
 const isOpen = (response) => !response.writableEnded && !response.destroyed;
 
-/** @param isCancelledByClosing modern: a client that closes the stream cancels the request */
-export function httpReply(response, { isCancelledByClosing = false } = {}) {
+export function httpReply(response) {
   let streams = false;
   const send = (message) => {
     if (!isOpen(response)) return false;
@@ -33,7 +32,7 @@ export function httpReply(response, { isCancelledByClosing = false } = {}) {
       else response.writeHead(202).end();
     },
     onClosed(act) {
-      if (isCancelledByClosing) response.on('close', act);
+      response.on('close', act);
     },
   };
 }
