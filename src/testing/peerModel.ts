@@ -8,6 +8,7 @@
 import type { PeerStateName } from '../host/facade.js';
 import { BACKSTOP_MS } from '../machines/peerMachine.js';
 import type { PeerEvent, PeerInput, PeerTag } from '../machines/ports.js';
+import type { ListKind } from '../protocol/lists.js';
 import type { ReasonCode } from '../protocol/reasons.js';
 import type { Era } from '../protocol/revisions.js';
 
@@ -18,9 +19,20 @@ export interface PeerModelOptions extends PeerInput {
    * seen here; what the chart's structure alone guarantees must hold nevertheless.
    */
   readonly isGuardOverridden: boolean;
+  /** The owner keeps count of starts: a turn that is asked for does not come at once. */
+  readonly turnsComeLater: boolean;
 }
 
-export type ChildName = 'probe' | 'initialize' | 'catalog';
+export type ChildName =
+  | 'probe'
+  | 'initialize'
+  | 'catalog'
+  | `catalog:${Exclude<ListKind, 'tools'>}`
+  | 'subscription'
+  | 'breaker';
+
+/** What is said to a child that is there. */
+export type Told = 'subscription filter.changed' | 'breaker call.failed';
 
 /** What can happen to a peer. */
 export type Stimulus =
@@ -41,8 +53,9 @@ export interface Started {
 /** What one stimulus brought about, in this order: released, stopped, started. */
 export interface Effects {
   readonly released: boolean;
-  readonly stopped: ChildName | null;
+  readonly stopped: readonly ChildName[];
   readonly started: Started | null;
+  readonly told: Told | null;
 }
 
 /** The wait that the chart chose must lie within these, in milliseconds. */
@@ -62,7 +75,7 @@ export const tagsOf: Readonly<Record<PeerStateName, readonly PeerTag[]>> = {
   stopped: ['settled'],
 };
 
-/** The one child that runs in a state. */
+/** The child that runs in a state from its beginning; where calls are served, others join it. */
 export const childOf: Readonly<Record<PeerStateName, ChildName | null>> = {
   idle: null,
   probing: 'probe',
@@ -108,14 +121,25 @@ export class PeerModel {
   hasConnection = false;
   /** When the deadline of the state is, on the scale of the given `nowMs`. */
   deadlineMs: number | null = null;
+  /** Children that run besides the one of the state. */
+  wanted: ChildName[] = [];
+  /** The wait is over, and a turn is awaited. */
+  turnAsked = false;
+  /** The connection lived for `stableAfterMs`. */
+  isStable = false;
+  /** Connections in a row that did not. */
+  shortLives = 0;
+  /** The reason names the crash loop. */
+  isCrashLoop = false;
   /** Set by a stimulus that began a wait: what the chart may have chosen. */
   backoff: BackoffRange | null = null;
 
   private nowMs = 0;
   private drawnMs = 0;
   private released = false;
-  private stopped: ChildName | null = null;
+  private stopped: ChildName[] = [];
   private started: Started | null = null;
+  private told: Told | null = null;
 
   constructor(options: PeerModelOptions) {
     this.options = options;
@@ -133,11 +157,13 @@ export class PeerModel {
     this.nowMs = nowMs;
     this.drawnMs = drawnMs;
     this.released = false;
-    this.stopped = null;
+    this.stopped = [];
     this.started = null;
+    this.told = null;
     this.backoff = null;
     if (this.state !== 'stopped') this.react(stimulus);
-    return { released: this.released, stopped: this.stopped, started: this.started };
+    const { released, stopped, started, told } = this;
+    return { released, stopped, started, told };
   }
 
   private react(stimulus: Stimulus): void {
@@ -175,10 +201,12 @@ export class PeerModel {
         this.serve(stimulus);
         return;
       case 'reconnecting':
-        if (stimulus.type === 'host.retry') this.negotiate();
+        if (stimulus.type === 'host.retry') this.retry();
+        if (stimulus.type === 'turn.granted' && this.turnAsked) this.negotiate();
         return;
       case 'unavailable':
         if (stimulus.type === 'host.retry' || stimulus.type === 'host.authorized') this.retry();
+        if (stimulus.type === 'turn.granted' && this.turnAsked) this.retry();
         return;
     }
   }
@@ -239,11 +267,34 @@ export class PeerModel {
 
   /** N14. */
   private serve(event: PeerEvent): void {
-    if (event.type === 'transport.lost') this.wait(event.reason.code, 0, true);
+    if (event.type === 'transport.lost') this.lose(event.reason.code);
     // A modern connection has no session to lose.
-    if (event.type === 'session.lost' && this.state === 'legacy') this.wait(event.reason.code, 0, true);
+    if (event.type === 'session.lost' && this.state === 'legacy') this.lose(event.reason.code);
     // Calls in flight are not cut.
     if (event.type === 'call.unsupportedVersion') this.wait(event.reason.code, 0, false);
+    if (event.type === 'catalog.wanted' && event.kind !== 'tools') this.want(`catalog:${event.kind}`, null);
+    // A legacy peer announces its changes unasked.
+    if (event.type === 'subscription.wanted' && this.state === 'modern')
+      this.want('subscription', 'subscription filter.changed');
+    if (event.type === 'breaker.wanted') {
+      this.want('breaker', null);
+      this.told = 'breaker call.failed';
+    }
+  }
+
+  /** Starts a child, or tells the one that is there. */
+  private want(child: ChildName, told: Told | null): void {
+    if (this.wanted.includes(child)) this.told = told;
+    else {
+      this.wanted.push(child);
+      this.start(child);
+    }
+  }
+
+  private lose(reason: ReasonCode): void {
+    if (!this.isStable) this.shortLives += 1;
+    this.wait(reason, 0, true);
+    this.isCrashLoop = this.state === 'unavailable' && this.shortLives > 1;
   }
 
   private reachDeadline(): void {
@@ -255,19 +306,24 @@ export class PeerModel {
       case 'modern':
       case 'legacy':
         this.attempts = 0;
+        this.shortLives = 0;
+        this.isStable = true;
         this.deadlineMs = null;
         return;
       case 'reconnecting':
-        this.negotiate();
-        return;
       case 'unavailable':
-        this.retry();
+        this.deadlineMs = null;
+        this.turnAsked = true;
+        if (this.options.turnsComeLater) return;
+        if (this.state === 'unavailable') this.retry();
+        else this.negotiate();
         return;
     }
   }
 
   private retry(): void {
     this.attempts = 0;
+    this.shortLives = 0;
     this.negotiate();
   }
 
@@ -284,6 +340,7 @@ export class PeerModel {
     facts: { readonly revision: string; readonly server: { name: string; version: string } | null },
   ): void {
     this.enter(era);
+    this.isStable = false;
     this.era = era;
     this.revision = facts.revision;
     this.server = facts.server;
@@ -324,7 +381,11 @@ export class PeerModel {
 
   /** Leaves one state and enters another, or the same anew. What a state holds is lost with it. */
   private enter(state: PeerStateName): void {
-    this.stopped = childOf[this.state];
+    const running = childOf[this.state];
+    this.stopped = running === null ? [] : [running, ...this.wanted];
+    this.wanted = [];
+    this.turnAsked = false;
+    this.isCrashLoop = false;
     this.era = 'unknown';
     this.revision = null;
     this.server = null;

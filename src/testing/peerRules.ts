@@ -20,6 +20,8 @@ export interface PeerStep {
   readonly released: boolean;
   readonly stopped: readonly ChildName[];
   readonly started: readonly Started[];
+  /** What was said to children: the child and the event. */
+  readonly told: readonly string[];
   /** Children that run afterwards. */
   readonly running: readonly ChildName[];
 }
@@ -36,6 +38,9 @@ export interface PeerRule {
 const probeOf = (step: PeerStep): Started | undefined => step.started.find(({ child }) => child === 'probe');
 const sendsInitialize = (step: PeerStep): boolean => step.started.some(({ child }) => child === 'initialize');
 const isCallable = (state: PeerStateName): boolean => state === 'modern' || state === 'legacy';
+/** The children of the states that serve calls. */
+const serves = (child: ChildName): boolean =>
+  child.startsWith('catalog') || child === 'subscription' || child === 'breaker';
 const isLoss = (type: string): boolean =>
   type === 'transport.lost' || type === 'session.lost' || type === 'call.unsupportedVersion';
 /** What made the peer unavailable, given what did before this step. */
@@ -254,7 +259,8 @@ export const peerRules: readonly PeerRule[] = [
       for (const [index, step] of trace.entries()) {
         if (step.to !== step.from) stableSince = Number.POSITIVE_INFINITY;
         if (isCallable(step.to) && !isCallable(step.from)) stableSince = step.atMs;
-        if (step.from === 'unavailable' && step.to === 'probing') begun = 0;
+        const isRetry = step.event.type === 'host.retry' || step.from === 'unavailable';
+        if (isRetry && step.from !== step.to && step.to === 'probing') begun = 0;
         if (step.event.type.startsWith('xstate.after.stableAfter')) {
           applied();
           if (step.atMs - stableSince < options.stableAfterMs) return `step ${index + 1}: stable too early`;
@@ -307,8 +313,72 @@ export const peerRules: readonly PeerRule[] = [
     ({ to, tags }) => tags.has('callable') === isCallable(to),
   ),
   stepRule('N17: the catalog runs exactly where calls are served', ({ to, running }) =>
-    isCallable(to) ? running.join() === 'catalog' : !running.includes('catalog'),
+    isCallable(to) ? running.includes('catalog') : !running.includes('catalog'),
   ),
+  stepRule('what serves calls runs only where calls are served, and each once', ({ to, running }) =>
+    isCallable(to)
+      ? running.every(serves) && new Set(running).size === running.length
+      : !running.some(serves),
+  ),
+  stepRule('a subscription runs in the modern era only', ({ to, running }) =>
+    running.includes('subscription') ? to === 'modern' : undefined,
+  ),
+  stepRule('what is wanted where calls are served is there afterwards, and told', (step) => {
+    if (!isCallable(step.to) || step.from !== step.to) return undefined;
+    const { event, running, told, started } = step;
+    if (event.type === 'breaker.wanted')
+      return running.includes('breaker') && told.join() === 'breaker call.failed';
+    if (event.type === 'subscription.wanted' && step.to === 'modern')
+      return running.includes('subscription') && told.length + started.length === 1;
+    if (event.type === 'catalog.wanted' && 'kind' in event)
+      return running.some((child) => child === 'catalog' || child === `catalog:${event.kind}`);
+    return undefined;
+  }),
+  {
+    name: 'N14: a turn starts who asked for it in this stay, and nobody else',
+    check(trace, options, applied) {
+      let isAsked = false;
+      for (const [index, step] of trace.entries()) {
+        const { from, to, event } = step;
+        if (event.type === 'turn.granted') {
+          applied();
+          if ((to !== from) !== isAsked || (isAsked && to !== 'probing'))
+            return `step ${index + 1}: a turn led from ${from} to ${to}`;
+        }
+        const isWaitOver =
+          (from === 'reconnecting' || from === 'unavailable') && event.type.startsWith('xstate.after.');
+        if (isWaitOver && (to === from) !== options.turnsComeLater)
+          return `step ${index + 1}: ${event.type} led from ${from} to ${to}`;
+        const stays = to === from && !event.type.startsWith('xstate.error.');
+        isAsked = stays && (isAsked || isWaitOver);
+        if (isAsked !== (step.context.turnAsked === true))
+          return `step ${index + 1}: ${isAsked ? 'asked for a turn' : 'did not ask'}, and does not know`;
+      }
+      return undefined;
+    },
+  },
+  {
+    name: 'N14: a crash loop is named when it ends the attempts, with the right number',
+    check(trace, options, applied) {
+      let short = 0;
+      let since = 0;
+      for (const [index, step] of trace.entries()) {
+        const { from, to, event, context } = step;
+        if (isCallable(to) && !isCallable(from)) since = step.atMs;
+        if (event.type.startsWith('xstate.after.stableAfter') || event.type === 'host.retry') short = 0;
+        if (from === 'unavailable' && to === 'probing') short = 0;
+        const isEnd = event.type === 'transport.lost' || event.type === 'session.lost';
+        if (!isCallable(from) || !isEnd || to === from) continue;
+        if (step.atMs - since < options.stableAfterMs) short += 1;
+        if (to !== 'unavailable') continue;
+        applied();
+        const said = / ended (\d+) times in a row/.exec(context.reason?.message ?? '')?.[1];
+        if (said !== (short > 1 ? String(short) : undefined))
+          return `step ${index + 1}: ${short} short lives, but it says ${said}`;
+      }
+      return undefined;
+    },
+  },
   stepRule('N17: nothing runs where nothing is awaited', ({ to, running }) => {
     if (to === 'probing') return running.join() === 'probe';
     if (to === 'legacyProbe') return running.join() === 'initialize';
@@ -330,7 +400,8 @@ export const peerRules: readonly PeerRule[] = [
         if (step.from === 'unavailable' && step.event.type.startsWith('xstate.after.')) {
           applied();
           const isCurable = cause === 'discover.noSignal' || isLoss(cause);
-          if (!isCurable || options.retryUnavailableAfterMs === 0 || step.to !== 'probing') {
+          const isRetried = step.to === 'probing' || options.turnsComeLater;
+          if (!isCurable || options.retryUnavailableAfterMs === 0 || !isRetried) {
             return `step ${index + 1}: retried unasked after ${cause}`;
           }
         }

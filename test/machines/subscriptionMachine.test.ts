@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { createActor, fromCallback, StateMachine, type StateNode } from 'xstate';
 import type {
   ListenInput,
-  SubscriptionContext,
   SubscriptionEvent,
   SubscriptionFilter,
 } from '../../src/machines/ports.js';

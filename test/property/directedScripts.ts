@@ -25,8 +25,11 @@ export const baseOptions: PeerModelOptions = {
   backoffMaxMs: 30_000,
   maxAttempts: 2,
   retryUnavailableAfterMs: 60_000,
+  breakerThreshold: 5,
+  breakerOpenMs: 1_000,
   allowLegacy: true,
   isGuardOverridden: false,
+  turnsComeLater: false,
 };
 
 const noSignal = { type: 'discover.noSignal', reason, terminal: false, retryAfterMs: null } as const;
@@ -56,6 +59,11 @@ export const events: readonly PeerEvent[] = [
   { type: 'transport.lost', reason },
   { type: 'session.lost', reason },
   { type: 'call.unsupportedVersion', reason },
+  { type: 'turn.granted' },
+  { type: 'catalog.wanted', kind: 'prompts' },
+  { type: 'catalog.wanted', kind: 'tools' },
+  { type: 'subscription.wanted', asked: { toolsListChanged: true } },
+  { type: 'breaker.wanted', cause: 'no answer' },
 ];
 
 const send = (event: PeerEvent): Command => ({ kind: 'send', event });
@@ -66,6 +74,13 @@ const result = send({ type: 'discover.result', revision: older, server });
 const correctable = send({ type: 'discover.correctable', reason });
 const initialized = send({ type: 'initialize.result', revision: '2025-11-25', server });
 const lost = send({ type: 'transport.lost', reason });
+const granted = send({ type: 'turn.granted' });
+const subscribes = send({ type: 'subscription.wanted', asked: { promptsListChanged: true } });
+const wanted: readonly Command[] = [
+  send({ type: 'catalog.wanted', kind: 'prompts' }),
+  send({ type: 'catalog.wanted', kind: 'resources' }),
+  send({ type: 'breaker.wanted', cause: 'no answer' }),
+];
 const plan = (changes: Partial<Plan>): Command => ({
   kind: 'plan',
   plan: { answers: [], throwsAtStart: false, throwsAtStop: false, ...changes },
@@ -88,7 +103,11 @@ const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
   ['modern', [start, correctable, result]],
   ['modern', [start, plan({ throwsAtStop: true }), result]],
   ['modern', [plan({ answers: [{ type: 'discover.result', revision: older, server }] }), start]],
+  ['modern', [start, result, ...wanted, subscribes]],
+  ['modern', [start, result, deadline]],
   ['legacy', [start, ambiguous, initialized]],
+  ['legacy', [start, ambiguous, initialized, ...wanted]],
+  ['legacy', [start, ambiguous, initialized, deadline]],
   ['legacy', [start, correctable, ambiguous, initialized]],
   ['legacy', [start, send({ type: 'discover.unsupportedVersion', revision: older }), ambiguous, initialized]],
   ['legacy', [start, send(noSignal), deadline, ambiguous, initialized]],
@@ -98,11 +117,16 @@ const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
   ['reconnecting', [start, send(noSignal), deadline, send(noSignal)]],
   ['reconnecting', [start, result, send({ type: 'call.unsupportedVersion', reason })]],
   ['reconnecting', [start, correctable, send(noSignal)]],
+  ['reconnecting', [start, send(noSignal), deadline]],
+  ['reconnecting', [start, send(noSignal), deadline, send({ type: 'host.retry' }), send(noSignal)]],
   ['reconnecting', [plan({ throwsAtStop: true }), start, send(noSignal)]],
   ['unavailable', [start, send({ type: 'discover.unauthorized', reason })]],
   ['unavailable', [start, send(noSignal), deadline, send({ ...noSignal, terminal: true })]],
   ['unavailable', [start, send(noSignal), deadline, send(noSignal), deadline, send(noSignal)]],
   ['unavailable', [start, result, lost, deadline, result, lost, deadline, result, lost]],
+  ['unavailable', [start, result, lost, deadline, granted, result, lost, deadline, granted, result, lost]],
+  ['unavailable', [start, send(noSignal), deadline]],
+  ['unavailable', [start, send(noSignal), deadline, { kind: 'fault', how: 'reports' }]],
   [
     'unavailable',
     [
@@ -146,6 +170,8 @@ const optionSets: readonly PeerModelOptions[] = [
   { ...baseOptions, isGuardOverridden: true },
   { ...baseOptions, retryUnavailableAfterMs: 0 },
   { ...baseOptions, maxAttempts: 0, isGuardOverridden: true },
+  { ...baseOptions, turnsComeLater: true },
+  { ...baseOptions, maxAttempts: 0, turnsComeLater: true },
 ];
 
 export interface DirectedScript {

@@ -2,14 +2,17 @@
 import {
   type AnyTransitionDefinition,
   createActor,
+  enqueueActions,
   fromCallback,
   type InspectionEvent,
   type SnapshotFrom,
 } from 'xstate';
 import type { PeerStateName } from '../../src/host/facade.js';
+import type { breakerMachine } from '../../src/machines/breakerMachine.js';
 import type { catalogMachine } from '../../src/machines/catalogMachine.js';
 import type { createPeerMachine } from '../../src/machines/peerMachine.js';
-import type { PeerEvent, PeerTag, ProbeInput } from '../../src/machines/ports.js';
+import type { CatalogInput, PeerEvent, PeerTag, ProbeInput } from '../../src/machines/ports.js';
+import type { subscriptionMachine } from '../../src/machines/subscriptionMachine.js';
 import { createSimulatedClock, type SimulatedClock } from '../../src/testing/clock.js';
 import {
   type ChildName,
@@ -38,7 +41,7 @@ export type Command =
   | { readonly kind: 'advance'; readonly ms: number }
   /** To the deadline of the state, or `offsetMs` from it. */
   | { readonly kind: 'deadline'; readonly offsetMs: -1 | 0 | 1 }
-  /** The running child fails: it throws, or reports a fault of its own as an event. */
+  /** The child that was started last fails: it throws, or reports a fault of its own as an event. */
   | { readonly kind: 'fault'; readonly how: 'throws' | 'reports' }
   | { readonly kind: 'plan'; readonly plan: Plan };
 
@@ -53,6 +56,7 @@ export interface Run {
 interface OpenStep extends PeerStep {
   readonly stopped: ChildName[];
   readonly started: Started[];
+  readonly told: string[];
 }
 
 /** Edges taken: the chart's transition objects, and the states they were taken in. */
@@ -110,6 +114,10 @@ export class World {
   }
 }
 
+function catalogName({ kind }: CatalogInput): ChildName {
+  return kind === 'tools' ? 'catalog' : `catalog:${kind}`;
+}
+
 function continues(type: string): boolean {
   return type === 'discover.unsupportedVersion' || type === 'discover.correctable';
 }
@@ -127,8 +135,10 @@ export class PeerRig {
       actors: {
         probe: this.child<ProbeInput>('probe'),
         initialize: this.child('initialize'),
-        // Only its name, its input and its failing matter here.
-        catalog: this.child('catalog') as unknown as typeof catalogMachine,
+        // Only their names, their input and their failing matter here.
+        catalog: this.child<CatalogInput>('catalog') as unknown as typeof catalogMachine,
+        subscription: this.child('subscription') as unknown as typeof subscriptionMachine,
+        breaker: this.child('breaker') as unknown as typeof breakerMachine,
       },
       guards: {
         mayProbeLegacy: () => {
@@ -141,6 +151,9 @@ export class PeerRig {
           this.world.hasReleased ||= this.world.hasConnection;
           this.world.hasConnection = false;
         },
+        requestTurn: enqueueActions(({ enqueue }) => {
+          if (!this.world.options.turnsComeLater) enqueue.raise({ type: 'turn.granted' } as never);
+        }) as never,
       },
     });
     const { machine } = this;
@@ -195,8 +208,8 @@ export class PeerRig {
           shadow.plans.push(command.plan);
           break;
         case 'fault': {
-          const child = shadow.running;
-          if (child === null) break;
+          const child = shadow.running.at(-1);
+          if (child === undefined) break;
           if (command.how === 'throws') children()[child]?.send({ type: 'test.fault' });
           else world.report?.(faultEvent(child));
           shadow.fault(child, command.how, world, from);
@@ -233,13 +246,18 @@ export class PeerRig {
     return world.alive.length > 0 ? `a stopped peer runs ${world.alive.join()}` : null;
   }
 
-  private child<TInput = undefined>(name: ChildName) {
+  private child<TInput = undefined>(role: ChildName) {
     return fromCallback<PeerEvent, TInput>(({ input, sendBack, receive }) => {
       const { world } = this;
+      const name = role === 'catalog' ? catalogName(input as CatalogInput) : role;
       const plan = world.plans.shift() ?? silent;
       world.started(name, input as ProbeInput | undefined);
       world.report = sendBack;
-      receive(() => {
+      receive(({ type }) => {
+        if ((type as string) !== 'test.fault') {
+          world.trace.at(-1)?.told.push(`${name} ${type}`);
+          return;
+        }
         world.crashed(name);
         throw new Error('injected fault');
       });
@@ -274,6 +292,7 @@ export class PeerRig {
       released: world.hasReleased,
       stopped: [],
       started: [],
+      told: [],
       running: Object.keys(after.children) as ChildName[],
     });
     world.hasReleased = false;

@@ -1,7 +1,8 @@
 /** Scripts from numbers: each number is one command, read against the model so that most of them mean something. */
 import fc from 'fast-check';
 import type { PeerStateName } from '../../src/host/facade.js';
-import type { PeerEvent } from '../../src/machines/ports.js';
+import type { PeerEvent, SubscriptionFilter } from '../../src/machines/ports.js';
+import { LIST_KINDS } from '../../src/protocol/lists.js';
 import type { ReasonCode, UnavailableReason } from '../../src/protocol/reasons.js';
 import type { PeerModel, PeerModelOptions } from '../../src/testing/peerModel.js';
 import { type Command, type Coverage, describe, type PeerRig, type Plan, type Run } from './peerRig.js';
@@ -11,6 +12,10 @@ type EventType = PeerEvent['type'];
 const revisions = ['2026-07-28', '2026-11-01', '2027-03-15', '2025-11-25', ''];
 const servers = [null, { name: 'archive', version: '1.2.3' }, { name: '', version: '' }];
 const codes: readonly ReasonCode[] = ['unreachable', 'not-allowlisted', 'internal', 'connection-lost'];
+const filters: readonly SubscriptionFilter[] = [
+  { toolsListChanged: true },
+  { promptsListChanged: true, resourceSubscriptions: ['file:///a'] },
+];
 const waits = [null, 0, 250, 7_000, 120_000, 2 ** 31 + 5, Number.POSITIVE_INFINITY];
 
 /** Takes pieces off a number. */
@@ -55,7 +60,14 @@ function eventFrom(type: EventType, dice: Dice): PeerEvent {
     case 'host.authorized':
     case 'host.stop':
     case 'peer.modernEvidence':
+    case 'turn.granted':
       return { type };
+    case 'catalog.wanted':
+      return { type, kind: dice.pick(LIST_KINDS) };
+    case 'subscription.wanted':
+      return { type, asked: dice.pick(filters) };
+    case 'breaker.wanted':
+      return { type, cause: 'no answer' };
     default:
       return { type, reason: reasonFrom(dice) };
   }
@@ -88,10 +100,25 @@ const apt: Readonly<Record<PeerStateName, readonly EventType[]>> = {
     'peer.modernEvidence',
     'initialize.result',
   ],
-  modern: ['transport.lost', 'call.unsupportedVersion', 'peer.modernEvidence', 'transport.lost'],
-  legacy: ['transport.lost', 'session.lost', 'call.unsupportedVersion', 'peer.modernEvidence'],
-  reconnecting: ['host.retry'],
-  unavailable: ['host.retry', 'host.authorized', 'peer.modernEvidence'],
+  modern: [
+    'transport.lost',
+    'call.unsupportedVersion',
+    'peer.modernEvidence',
+    'transport.lost',
+    'catalog.wanted',
+    'subscription.wanted',
+    'breaker.wanted',
+  ],
+  legacy: [
+    'transport.lost',
+    'session.lost',
+    'call.unsupportedVersion',
+    'peer.modernEvidence',
+    'catalog.wanted',
+    'breaker.wanted',
+  ],
+  reconnecting: ['turn.granted', 'host.retry'],
+  unavailable: ['host.retry', 'host.authorized', 'peer.modernEvidence', 'turn.granted'],
   stopped: [],
 };
 
@@ -115,6 +142,10 @@ export const allEvents: readonly EventType[] = [
   'transport.lost',
   'session.lost',
   'call.unsupportedVersion',
+  'turn.granted',
+  'catalog.wanted',
+  'subscription.wanted',
+  'breaker.wanted',
 ];
 
 /** How many of a hundred commands are of which kind; the rest are events that fit the state. */
@@ -143,7 +174,8 @@ export function commandFrom(value: number, mix: Mix, model: PeerModel): Command 
   if (isKind(mix.time)) return { kind: 'advance', ms: dice.below(dice.pick([50, 2_000, 90_000])) };
   if (isKind(mix.deadline)) return { kind: 'deadline', offsetMs: dice.pick([0, -1, 0, 1] as const) };
   if (isKind(mix.anyEvent)) return { kind: 'send', event: eventFrom(dice.pick(allEvents), dice) };
-  if (model.state === 'reconnecting' && dice.below(3) > 0) return { kind: 'deadline', offsetMs: 0 };
+  if (model.state === 'reconnecting' && model.deadlineMs !== null && dice.below(3) > 0)
+    return { kind: 'deadline', offsetMs: 0 };
   return { kind: 'send', event: eventFrom(dice.pick(apt[model.state]), dice) };
 }
 
@@ -179,8 +211,11 @@ export function optionsFrom(value: number): PeerModelOptions {
     backoffMaxMs,
     maxAttempts,
     retryUnavailableAfterMs: dice.pick([60_000, 0, 5]),
+    breakerThreshold: 5,
+    breakerOpenMs: 1_000,
     allowLegacy,
     isGuardOverridden: dice.below(5) === 1,
+    turnsComeLater: dice.below(3) === 1,
   };
 }
 

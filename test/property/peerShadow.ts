@@ -14,6 +14,7 @@ import type { Plan, World } from './peerRig.js';
 export const silent: Plan = { answers: [], throwsAtStart: false, throwsAtStop: false };
 
 interface Instance {
+  readonly child: ChildName;
   readonly plan: Plan;
   isAlive: boolean;
 }
@@ -21,8 +22,10 @@ interface Instance {
 /** What the model says of one step. */
 interface Expected {
   readonly effects: Effects;
-  /** Whether the child that the chart stops is still there to notice. */
-  readonly noticesStop: boolean;
+  /** Those of the stopped children that are still there to notice. */
+  readonly notice: readonly ChildName[];
+  /** Whether the child that is told something is still there to hear it. */
+  readonly hears: boolean;
   readonly remembered: string;
   readonly problem: string | null;
 }
@@ -32,15 +35,15 @@ export class Shadow {
   readonly model: PeerModel;
   readonly plans: Plan[] = [];
   expected: Expected[] = [];
-  private instance: Instance | null = null;
-  private child: ChildName | null = null;
+  private instances: Instance[] = [];
 
   constructor(model: PeerModel) {
     this.model = model;
   }
 
-  get running(): ChildName | null {
-    return this.instance?.isAlive === true ? this.child : null;
+  /** Those that run, the oldest first. */
+  get running(): readonly ChildName[] {
+    return this.instances.filter(({ isAlive }) => isAlive).map(({ child }) => child);
   }
 
   take(stimulus: Stimulus, world: World, from: number): void {
@@ -48,7 +51,8 @@ export class Shadow {
   }
 
   fault(child: ChildName, how: 'throws' | 'reports', world: World, from: number): void {
-    if (how === 'throws' && this.instance !== null) this.instance.isAlive = false;
+    const instance = this.instances.find((other) => other.child === child);
+    if (how === 'throws' && instance !== undefined) instance.isAlive = false;
     this.take({ type: 'fault', child }, world, from);
   }
 
@@ -67,45 +71,69 @@ export class Shadow {
       if (model.state === 'stopped') return;
       const drawn = world.trace[from + this.expected.length]?.context.backoffMs ?? Number.NaN;
       const effects = model.take(stimulus, nowMs, drawn);
-      let noticesStop = false;
-      if (effects.stopped !== null && this.instance !== null) {
-        noticesStop = this.instance.isAlive;
-        if (noticesStop && this.instance.plan.throwsAtStop)
-          queue.push({ type: 'fault', child: effects.stopped });
-        this.instance = null;
+      const notice: ChildName[] = [];
+      for (const instance of this.instances.filter(({ child }) => effects.stopped.includes(child))) {
+        if (!instance.isAlive) continue;
+        notice.push(instance.child);
+        if (instance.plan.throwsAtStop) queue.push({ type: 'fault', child: instance.child });
       }
+      this.instances = this.instances.filter(({ child }) => !effects.stopped.includes(child));
       if (effects.started !== null) {
         const plan = this.plans.shift() ?? silent;
-        this.child = effects.started.child;
-        this.instance = { plan, isAlive: !plan.throwsAtStart };
+        const { child } = effects.started;
+        this.instances.push({ child, plan, isAlive: !plan.throwsAtStart });
         queue.push(...plan.answers);
-        if (plan.throwsAtStart) queue.push({ type: 'fault', child: this.child });
+        if (plan.throwsAtStart) queue.push({ type: 'fault', child });
       }
+      const hears = this.running.some((child) => effects.told?.startsWith(`${child} `));
       const { backoff } = model;
       const isFair = backoff === null || (drawn >= backoff.min && drawn <= backoff.max);
       const problem = isFair ? null : `a wait of ${drawn} ms, not within ${backoff.min} to ${backoff.max}`;
       this.expected.push({
         effects,
-        noticesStop,
-        remembered: remembered(model.state, model, model.reason),
+        notice,
+        hears,
+        remembered: remembered(model.state, model, model.reason, model),
         problem,
       });
     }
   }
 }
 
-interface Remembered extends Pick<PeerContext, 'era' | 'revision' | 'server' | 'curable' | 'probeRevision'> {
-  readonly corrected: boolean;
-  readonly attempts: number;
-  readonly modernSeen: boolean;
+type Remembered = Pick<
+  PeerContext,
+  'era' | 'revision' | 'server' | 'curable' | 'probeRevision' | 'corrected' | 'attempts' | 'modernSeen'
+>;
+
+/** What is said in other words here and there. */
+interface Besides {
+  readonly turnAsked: boolean;
+  readonly isStable: boolean;
+  readonly shortLives: number;
+  readonly isCrashLoop: boolean;
+}
+
+function besides({ turnAsked, stable, shortLives, reason }: PeerContext): Besides {
+  return {
+    turnAsked: turnAsked === true,
+    isStable: stable === true,
+    shortLives: shortLives ?? Number.NaN,
+    isCrashLoop: reason?.message.includes(' times in a row') === true,
+  };
 }
 
 /** What model and context both remember, as one text that can be compared and read. */
-function remembered(state: PeerStateName, facts: Remembered, reason: string | null): string {
+function remembered(
+  state: PeerStateName,
+  facts: Remembered,
+  reason: string | null,
+  { turnAsked, isStable, shortLives, isCrashLoop }: Besides,
+): string {
   const { era, revision, server, curable, probeRevision, corrected, attempts, modernSeen } = facts;
   const what = `${state}, ${era} ${revision} ${server?.name} ${server?.version}, reason ${reason}`;
   const flags = `${curable ? ' curable' : ''}${corrected ? ' corrected' : ''}${modernSeen ? ' modernSeen' : ''}`;
-  return `${what}, probes ${probeRevision}, ${attempts} attempts${flags}`;
+  const more = `${turnAsked ? ' due' : ''}${isStable ? ' stable' : ''}${isCrashLoop ? ' loops' : ''}`;
+  return `${what}, probes ${probeRevision}, ${attempts} attempts, ${shortLives} short lives${flags}${more}`;
 }
 
 /** Where chart and model part in the steps since `from`, or null. */
@@ -116,7 +144,8 @@ export function compare(world: World, shadow: Shadow, from: number): string | nu
     const step = world.trace[from + index];
     if (step === undefined)
       return `the model takes a step that the chart does not take: ${wanted.remembered}`;
-    const actual = remembered(step.to, step.context, step.context.reason?.code ?? null);
+    const { context } = step;
+    const actual = remembered(step.to, context, context.reason?.code ?? null, besides(context));
     const what = `${step.event.type} in ${step.from}`;
     if (actual !== wanted.remembered)
       return `${what}: the model says ${wanted.remembered}, the chart ${actual}`;
@@ -135,15 +164,19 @@ export function compare(world: World, shadow: Shadow, from: number): string | nu
     return `in ${model.state} a deadline at ${model.deadlineMs} ms, the chart's at ${world.clock.nextDueMs} ms`;
   }
   const alive = world.alive.join();
-  return alive === (shadow.running ?? '') ? null : `the chart runs [${alive}], the model [${shadow.running}]`;
+  const running = shadow.running.join();
+  return alive === running ? null : `the chart runs [${alive}], the model [${running}]`;
 }
 
-function compareEffects(step: PeerStep, { effects, noticesStop }: Expected): string | null {
+function compareEffects(step: PeerStep, { effects, notice, hears }: Expected): string | null {
   if (step.released !== effects.released) {
     return effects.released ? 'the connection was not released' : 'the connection was released';
   }
-  const stopped = noticesStop ? (effects.stopped ?? '') : '';
-  if (step.stopped.join() !== stopped) return `stopped [${step.stopped.join()}] instead of [${stopped}]`;
+  const stopped = [...step.stopped].sort().join();
+  const noticed = [...notice].sort().join();
+  if (stopped !== noticed) return `stopped [${stopped}] instead of [${noticed}]`;
+  const told = hears ? (effects.told ?? '') : '';
+  if (step.told.join() !== told) return `told [${step.told.join()}] instead of [${told}]`;
   const [started, more] = step.started;
   if (more !== undefined) return `started ${more.child} as well`;
   const wanted = effects.started;
