@@ -17,7 +17,7 @@ export type RoundAnswer =
  * Answers all requests of a round at once. Never rejects. Fails as soon as one of them fails: the others are aborted and
  * not waited for. Where something is undeclared or malformed no handler runs at all.
  *
- * @param context its signal ends the round; handlers get one that also ends with the round
+ * @param context its signal ends the round; each handler gets one of its own that also ends with a failure of another
  */
 export async function answerRound(
   handlers: InputHandlers,
@@ -31,24 +31,29 @@ export async function answerRound(
     plans.push([key, plan]);
   }
 
-  const round = new AbortController();
-  const abort = () => round.abort(context.signal.reason);
-  if (context.signal.aborted) abort();
-  context.signal.addEventListener('abort', abort, { once: true });
+  // A signal each: a hundred handlers that listen to one would make Node warn of a leak.
+  const aborts = plans.map(() => new AbortController());
+  const abortAll = (reason?: unknown) => {
+    for (const abort of aborts) abort.abort(reason);
+  };
+  const end = () => abortAll(context.signal.reason);
+  if (context.signal.aborted) end();
+  context.signal.addEventListener('abort', end, { once: true });
   try {
     let failure: InputFailure | undefined;
     const responses = await Promise.all(
-      plans.map(async ([key, plan]) => {
-        const answer = await runInput(plan, { ...context, signal: round.signal });
+      plans.map(async ([key, plan], index) => {
+        const { signal } = aborts[index] as AbortController;
+        const answer = await runInput(plan, { ...context, signal });
         if (answer.ok) return `${JSON.stringify(key)}:${JSON.stringify(answer.result)}`;
         failure ??= answer;
-        round.abort();
+        abortAll();
         return '';
       }),
     );
     return failure ?? { ok: true, members: membersOf(asked, responses) };
   } finally {
-    context.signal.removeEventListener('abort', abort);
+    context.signal.removeEventListener('abort', end);
   }
 }
 
