@@ -70,6 +70,18 @@ class Switchboard {
   }
 }
 
+/** An order that is answered. A server that dies meanwhile answers nothing. */
+function ask(line, order) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, 2_000, {});
+    line.onAnswer = (answer) => {
+      clearTimeout(timer);
+      resolve(answer);
+    };
+    line.say({ do: order });
+  });
+}
+
 /** A process that serves several endpoints; it comes back after it died, on the same port. */
 class HttpGroup {
   port = 0;
@@ -202,16 +214,19 @@ export class Fleet {
     );
   }
 
+  /** Lets all servers come to rest; the generation of the tools of each peer. */
+  async rest() {
+    const answers = await Promise.all([...this.#switchboard.lines.values()].map((line) => ask(line, 'rest')));
+    return Object.assign({}, ...answers.map(({ generations }) => generations));
+  }
+
   /** Connections that the HTTP processes still hold. */
   async connections() {
     let sum = 0;
     for (const group of this.#groups) {
       const line = this.#switchboard.lines.get(group.name);
       if (line === undefined) continue;
-      sum += await new Promise((resolve) => {
-        line.onAnswer = (answer) => resolve(answer.connections);
-        line.say({ do: 'connections' });
-      });
+      sum += (await ask(line, 'connections')).connections;
     }
     return sum;
   }

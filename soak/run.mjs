@@ -17,6 +17,7 @@ import { Fleet } from './fleet.mjs';
 import { MemoryWatch } from './memory.mjs';
 import { createRandom } from './random.mjs';
 import { Operator, Requests } from './requests.mjs';
+import { toolsAt } from './servers/tools.mjs';
 import { TOOLS, Traffic } from './traffic.mjs';
 
 const { values } = parseArgs({
@@ -145,6 +146,16 @@ await comesTrue(async () => {
 }, RECOVERY_MS);
 for (const index of silentPeers)
   failures.push(`${peers[index].name} does not answer any more: ${host.peer(peers[index].name).explain()}`);
+// What servers announced has arrived, also what they announced while nobody listened.
+const generations = await fleet.rest();
+const isCurrent = ({ name }) => {
+  if (generations[name] === undefined) return true;
+  const wanted = toolsAt(generations[name]).find((tool) => tool.name === 'extra')?.description;
+  return host.catalog().entries.get(`${name}/extra`)?.description === wanted;
+};
+await comesTrue(() => peers.every(isCurrent), RECOVERY_MS);
+const stale = peers.filter((peer) => !isCurrent(peer)).map(({ name }) => name);
+check(stale.length === 0, `the tools of ${stale.join(', ')} are not those of the server`);
 const status = host.status();
 check(
   status.inFlight === 0 && status.queued === 0,

@@ -12,12 +12,12 @@ const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const ANSWER_TIMEOUT_MS = 15_000;
 
 export class Endpoint {
-  constructor({ name, era, dir, announces }) {
+  constructor({ name, era, dir }) {
     this.name = name;
     this.era = era;
     this.generation = 0;
     this.connections = new Set();
-    this.announces = announces;
+    this.next = undefined;
     this.effects = `${dir}/${name}.effects`;
     this.faults = `${dir}/faults`;
   }
@@ -25,15 +25,20 @@ export class Endpoint {
   /** Announces changes, asks the client, and babbles, now and then. */
   begin(seed) {
     this.random = createRandom(seed);
-    const soon = () =>
-      setTimeout(
-        () => {
-          for (const connection of [...this.connections]) connection.stir(this.random);
-          soon();
-        },
-        this.random.between(1_000, 6_000),
-      );
-    if (this.announces) soon();
+    const soon = () => {
+      const waitMs = this.random.between(1_000, 6_000);
+      this.next = setTimeout(() => {
+        for (const connection of [...this.connections]) connection.stir(this.random);
+        soon();
+      }, waitMs);
+    };
+    soon();
+  }
+
+  /** Does nothing by itself any more; tells at which generation its tools have come to rest. */
+  rest() {
+    clearTimeout(this.next);
+    return this.generation;
   }
 
   /** One line an execution, whole and at once, before anything is answered. */

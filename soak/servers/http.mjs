@@ -13,7 +13,7 @@ const { name, dir, control, port, endpoints } = options();
 const sites = new Map(
   endpoints.split(',').map((each) => {
     const [peer, era] = each.split(':');
-    const endpoint = new Endpoint({ name: peer, era, dir, announces: true });
+    const endpoint = new Endpoint({ name: peer, era, dir });
     const modern = era === 'modern' ? endpoint.connect(() => false) : null;
     return [`/${peer}`, { endpoint, modern, sessions: new Map(), sockets: new Set() }];
   }),
@@ -116,6 +116,16 @@ function obey(order) {
       seed += 1;
       endpoint.begin(seed);
     }
+  } else if (order.do === 'rest') {
+    // A legacy client that opened no stream cannot have been told.
+    const told = ({ modern, sessions }) =>
+      modern !== null || [...sessions.values()].some(({ stream }) => stream);
+    const generations = [...sites.values()].map((site) => [
+      site.endpoint.name,
+      site.endpoint.rest(),
+      told(site),
+    ]);
+    return { generations: Object.fromEntries(generations.filter(([, , isTold]) => isTold)) };
   } else if (order.do === 'reset') {
     for (const socket of sites.get(`/${order.peer}`).sockets) socket.resetAndDestroy();
   } else if (order.do === 'forget') {

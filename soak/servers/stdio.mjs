@@ -8,7 +8,7 @@ import { options, reportTo } from './control.mjs';
 import { Endpoint } from './endpoint.mjs';
 
 const { name, era, dir, control, manners = '0' } = options();
-const endpoint = new Endpoint({ name, era, dir, announces: true });
+const endpoint = new Endpoint({ name, era, dir });
 const write = (message) => process.stdout.write(`${JSON.stringify(message)}\n`) || true;
 const connection = endpoint.connect(write);
 const reply = { send: write, end: write };
@@ -33,4 +33,5 @@ if (manners === '2') process.on('SIGTERM', () => process.stderr.write('no\n'));
 
 reportTo(control, { name }, (order) => {
   if (order.do === 'begin') endpoint.begin(order.seed);
+  if (order.do === 'rest') return { generations: { [name]: endpoint.rest() } };
 });
