@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createActor } from 'xstate';
+import { createActor, StateMachine } from 'xstate';
 import { breakerMachine } from '../../src/machines/breakerMachine.js';
 import type { BreakerEvent, BreakerInput } from '../../src/machines/ports.js';
 import { createSimulatedClock } from '../../src/testing/clock.js';
@@ -153,6 +153,18 @@ it('a breaker that is stopped leaves no timer', () => {
   const breaker = opened();
   breaker.actor.stop();
   expect(breaker.clock.pendingTimers).toBe(0);
+});
+
+it('a failure without a cause is counted, and leaves the cause before it', () => {
+  const config = {
+    context: drive({}, failed).context,
+    on: { 'call.succeeded': { actions: 'countFailure' } },
+  };
+  const chart = new StateMachine(config as never, breakerMachine.implementations as never);
+  const actor = createActor(chart).start();
+  actor.send(succeeded as never);
+  expect(actor.getSnapshot().context).toMatchObject({ failures: 2, cause: 'no answer within 5 s' });
+  actor.stop();
 });
 
 it('describes its states, and the context is plain JSON', () => {
