@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createActor, fromCallback, StateMachine, type StateNode } from 'xstate';
-import type {
-  ListenInput,
-  SubscriptionEvent,
-  SubscriptionFilter,
-} from '../../src/machines/ports.js';
+import type { ListenInput, SubscriptionEvent, SubscriptionFilter } from '../../src/machines/ports.js';
 import {
   createSubscriptionMachine,
   type SubscriptionState,
