@@ -47,8 +47,8 @@ const planBackoffWith = (random: () => number) =>
     return { attempts: context.attempts + 1, backoffMs: Math.min(waited, LONGEST_DELAY_MS) };
   });
 
-/** The tools catalog came first, and keeps the short name. */
-const catalogId = (kind: ListKind): string => (kind === 'tools' ? 'catalog' : `catalog:${kind}`);
+/** The id of a catalog among its peer’s children. The tools catalog came first, and keeps the short name. */
+export const catalogId = (kind: ListKind): string => (kind === 'tools' ? 'catalog' : `catalog:${kind}`);
 
 /** The children of the states that serve calls. */
 const SERVING = ['subscription', 'breaker', ...LIST_KINDS.map(catalogId)] as const;
