@@ -218,7 +218,7 @@ describe('no result crosses contexts, outlives its time, or survives an invalida
       }),
       { numRuns: 300 },
     );
-    expect(hits).toBeGreaterThan(300);
+    expect(hits).toBeGreaterThan(100);
   });
 
   test('in a store that ignores every ttl', async () => {
@@ -227,7 +227,7 @@ describe('no result crosses contexts, outlives its time, or survives an invalida
       hits += (await run(openStore(), sequence, null)).hits;
     });
     await fc.assert(property, { numRuns: 300 });
-    expect(hits).toBeGreaterThan(300);
+    expect(hits).toBeGreaterThan(100);
   });
 
   test('in a store that is late, so that everything overtakes everything', async () => {
@@ -248,7 +248,7 @@ describe('no result crosses contexts, outlives its time, or survives an invalida
       }),
       { numRuns: 500 },
     );
-    expect(hits).toBeGreaterThan(300);
+    expect(hits).toBeGreaterThan(100);
   });
 
   test('in a hostile store: foreign, old and garbled values, lies, exceptions, silence', async () => {
@@ -266,8 +266,8 @@ describe('no result crosses contexts, outlives its time, or survives an invalida
         store.plan(misdeeds);
         hits += (await run(store, sequence, store)).hits;
       }),
-      { numRuns: 500 },
+      { numRuns: 1_000 },
     );
-    expect(hits).toBeGreaterThan(300);
+    expect(hits).toBeGreaterThan(100);
   });
 });

@@ -296,6 +296,36 @@ describe('invalidation', () => {
     expect(await read(alice)).toBe('new');
   });
 
+  test('an answer that comes too late does not touch the newer one', async () => {
+    const store = openStore();
+    const texts: string[] = [];
+    const { cache, read } = rig({
+      ...store,
+      set: (key, value, ttlMs) => {
+        texts.push(value);
+        return store.set(key, value, ttlMs);
+      },
+    });
+    const early = cache.begin(alice, tools);
+    await cache.invalidate(alice, tools);
+    await cache.write(cache.begin(alice, tools), { value: 'new', ttlMs: 1_000, scope: 'public' });
+    await cache.write(early, { value: 'torn', ttlMs: 1_000, scope: 'public' });
+    expect(await read(alice)).toBe('new');
+    expect(texts.join()).not.toContain('torn');
+  });
+
+  test('holds for a read under way also if the entry is of another process whose clock is ahead', async () => {
+    const store = openStore();
+    const { wall, make, put, cache } = rig(store);
+    wall.nowMs += 30_000;
+    await put(alice, 1, { by: make() });
+    wall.nowMs -= 30_000;
+    const reading = cache.read(alice, tools);
+    const invalidating = cache.invalidate(alice, tools);
+    expect(await reading).toBeNull();
+    await invalidating;
+  });
+
   test('an answer that is on its way to the store then is removed again, though the removal came first', async () => {
     const store = openStore();
     let open = (): void => {};
