@@ -3,8 +3,8 @@
  *
  * The order of its use: {@link Connection.open}, {@link Connection.probe} (again with another revision, if the server
  * asks for it), perhaps {@link Connection.initialize} once, then {@link Connection.select}; only then
- * {@link Connection.request}, {@link Connection.listen} and {@link Connection.notify}. Until an era is selected nothing but the probe,
- * `initialize` and `notifications/initialized` can be written (N9, N17).
+ * {@link Connection.request}, {@link Connection.listen} and {@link Connection.notify}. Until an era is selected nothing
+ * but the probe, `initialize` and `notifications/initialized` can be written (N9, N17).
  */
 import type { Dialect } from '../protocol/dialect.js';
 import type { CloseCause, Outcome, UnreachableCause } from '../protocol/exchange.js';
@@ -91,6 +91,8 @@ export class Connection {
     this.clock = options.clock;
     this.events = options.events;
     this.maxTotalMs = options.maxTotalMs;
+    this.lingering = new Lingering(options.clock, (stream) => this.transport.abort(stream));
+    this.loose = new LooseMessages(options.clock);
     this.inbox = new Inbox({
       events: options.events,
       redact: options.redact ?? ((text) => text),
@@ -109,8 +111,6 @@ export class Connection {
       fault: (fault) => this.events.fault(fault.kind, fault.detail),
       closed: (cause) => this.end(cause),
     });
-    this.lingering = new Lingering(options.clock, (stream) => this.transport.abort(stream));
-    this.loose = new LooseMessages(this.transport, options.clock);
   }
 
   /** True where each request has its own answer stream (HTTP). */
@@ -311,7 +311,7 @@ export class Connection {
       'result' in answer
         ? dialect.response(id, answer.result)
         : dialect.errorResponse(id, answer.code, answer.message);
-    void this.loose.send(text, null, undefined);
+    void this.loose.send(this.transport, text, null, undefined);
   }
 
   /** Idempotent. Settles every request, then resolves when nothing of the transport is left. */
@@ -388,7 +388,7 @@ export class Connection {
   }
 
   private sendLoose(dialect: Dialect, text: string, method: string): Promise<void> {
-    return this.loose.send(text, method, this.headersOf(dialect, method));
+    return this.loose.send(this.transport, text, method, this.headersOf(dialect, method));
   }
 
   private expire(request: PendingRequest): void {

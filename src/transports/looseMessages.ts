@@ -8,13 +8,11 @@ const LOOSE_TIMEOUT_MS = 10_000;
 
 /** Those of one connection that are on their way. */
 export class LooseMessages {
-  private readonly transport: Transport;
   private readonly clock: Clock;
   /** With the timers of their deadlines (HTTP). */
   private readonly open = new Map<LooseMessage, unknown>();
 
-  constructor(transport: Transport, clock: Clock) {
-    this.transport = transport;
+  constructor(clock: Clock) {
     this.clock = clock;
   }
 
@@ -23,11 +21,12 @@ export class LooseMessages {
    * closed; over a pipe at once.
    */
   send(
+    transport: Transport,
     text: string,
     method: string | null,
     headers: Readonly<Record<string, string>> | undefined,
   ): Promise<void> {
-    const { transport, clock } = this;
+    const { clock } = this;
     return new Promise((resolve) => {
       const message = new LooseMessage(method, headers, () => {
         clock.clearTimeout(this.open.get(message));
