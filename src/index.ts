@@ -1,4 +1,7 @@
 /** The public surface of `peerage`. */
+export { createKeyvStore, type KeyvLike } from './cache/keyvStore.js';
+export { createMemoryStore, type MemoryStoreOptions } from './cache/memoryStore.js';
+export type { Store } from './cache/store.js';
 export type {
   AnsweredOutcome,
   CallOptions,
