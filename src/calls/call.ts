@@ -1,48 +1,18 @@
 /**
  * One call from route to outcome. Nothing here goes through XState, and nothing throws for what the outside world
- * does; steps 1 to 4 are local, the fifth writes.
+ * does; steps 1 to 4 are local, the fifth goes to the wire ({@link Execution}).
  */
-
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
-import type { Era } from '../protocol/revisions.js';
 import type { CatalogEntry, Lease } from '../registry/lease.js';
 import { isCurrentRoute } from '../registry/route.js';
-import type { Clock } from '../transports/clock.js';
-import type { Connection } from '../transports/connection.js';
+import type { CallPort, Channel, PeerCalls } from './callPort.js';
+import { type Conclusion, Execution } from './execution.js';
 import { interpretOutcome } from './interpret.js';
 import { readToolResult } from './normalize.js';
-import type { CallOptions, CallOutcome, FailedOutcome, ToolResult } from './outcome.js';
-import type { ValidationResult, Validators } from './validate.js';
-
-/** The longest delay that a timer takes; a longer one would fire at once. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-
-/** A callable peer, as it is at this moment. */
-export interface Channel {
-  readonly connection: Connection;
-  readonly era: Era;
-  readonly revision: string;
-}
-
-/** What a call needs of the host. */
-export interface CallPort {
-  readonly clock: Clock;
-  readonly callTimeoutMs: number;
-  readonly validators: Validators;
-  /** The lease in force now. */
-  currentLease(): Lease;
-  /** The peer's connection, or why it is not callable, in one sentence. */
-  channel(peer: string): Channel | string;
-  /** Whether `connection` is still the one in use of a callable peer. */
-  isCurrent(peer: string, connection: Connection): boolean;
-  /** What a call came to, for what it says of the connection: gone, session lost, revision refused (N14). */
-  noticed(peer: string, connection: Connection, outcome: Outcome): void;
-  /** Whether the host is being stopped. */
-  isEnding(): boolean;
-  /** A modern peer left out what it must send, and was understood all the same (N19). */
-  faulted(peer: string, kind: 'absent-result-type'): void;
-}
+import type { CallOptions, CallOutcome, Delivery, FailedOutcome, ToolResult } from './outcome.js';
+import { isRepeatable, serializationKey } from './policy.js';
+import type { ValidationResult } from './validate.js';
 
 /** Calls `name` as it is bound in `lease`. */
 export async function callTool(
@@ -56,8 +26,9 @@ export async function callTool(
   const call = new Call(port, name, entry);
   if (entry === undefined) return call.fail('not-found', notFound(name, lease));
   if (!isCurrentRoute(entry, port.currentLease())) return call.stale();
-  const early = port.channel(entry.peer);
-  if (typeof early === 'string') return call.fail('unavailable', early);
+  const peer = port.peer(entry.peer);
+  const early = peer === undefined ? `The peer ${entry.peer} was removed.` : peer.channel();
+  if (peer === undefined || typeof early === 'string') return call.fail('unavailable', early as string);
 
   const serialized = serialize(args);
   if (serialized === null) {
@@ -74,51 +45,25 @@ export async function callTool(
     const ready = port.validators.prepare(outputKey(entry), entry.outputSchema);
     if (ready instanceof Promise) await ready;
   }
-  const request = begin(call, entry, options);
-  if ('status' in request) return request;
-  const outcome = await request.outcome;
-  if (outcome.written) call.attempts = 1;
-  return outcome.kind === 'result' ? call.read(entry, outcome.result) : call.interpret(entry, outcome);
+  const execution = call.execution(peer, entry, serialized.value as JsonObject, options);
+  const begun = execution.begin();
+  let conclusion: Conclusion | null = null;
+  if (begun === null) {
+    conclusion = await execution.proceed(null);
+  } else if ('id' in begun) {
+    const outcome = await begun.outcome;
+    conclusion = execution.conclude(outcome) ?? (await execution.proceed(outcome));
+  } else {
+    conclusion = begun;
+  }
+  return call.end(peer, entry, conclusion);
 }
-
-/** Sends the request, or says why not. */
-function begin(call: Call, entry: CatalogEntry, options: CallOptions): Sent | CallOutcome {
-  const { port } = call;
-  // Looked up again: validation may have taken a while.
-  const channel = port.channel(entry.peer);
-  if (typeof channel === 'string') return call.fail('unavailable', channel);
-  const { connection } = channel;
-  const timeoutMs = Math.min(options.timeoutMs ?? port.callTimeoutMs, LONGEST_TIMEOUT_MS) - call.elapsedMs();
-  // Also where the caller gave no number.
-  if (!(timeoutMs > 0)) return call.fail('timeout', 'The deadline passed before the call was sent.');
-  call.channel = channel;
-  const request = connection.request(
-    'tools/call',
-    `"name":${JSON.stringify(entry.local)},"arguments":${call.argumentsText}`,
-    {
-      timeoutMs,
-      signal: options.signal,
-      onProgress: options.onProgress,
-      meta: options.meta,
-      name: entry.local,
-      // In the tick of the write, with no await between: what was checked above, once more.
-      mayWrite: () => port.isCurrent(entry.peer, connection) && isCurrentRoute(entry, port.currentLease()),
-    },
-  );
-  call.requestId = request.id;
-  return request;
-}
-
-/** A request on its way. */
-type Sent = ReturnType<Connection['request']>;
 
 /** What is known of a call under way, and the outcomes it can be given. */
 class Call {
-  readonly port: CallPort;
   argumentsText = '';
-  channel: Channel | null = null;
-  requestId: number | null = null;
-  attempts = 0;
+  private readonly port: CallPort;
+  private carried: Execution | null = null;
   private readonly name: string;
   private readonly entry: CatalogEntry | undefined;
   private readonly startedAt: number;
@@ -130,8 +75,27 @@ class Call {
     this.startedAt = port.clock.now();
   }
 
-  elapsedMs(): number {
-    return this.port.clock.now() - this.startedAt;
+  execution(peer: PeerCalls, entry: CatalogEntry, args: JsonObject, options: CallOptions): Execution {
+    const { port } = this;
+    this.carried = new Execution(
+      port,
+      peer,
+      {
+        method: 'tools/call',
+        members: `"name":${JSON.stringify(entry.local)},"arguments":${this.argumentsText}`,
+        target: entry.local,
+        key: serializationKey(port.policy, peer, entry.local, args),
+        hasRounds: true,
+        isRepeatable: () => isRepeatable(port.policy, peer, entry.local, args),
+        isStillMeant: () => isCurrentRoute(entry, port.currentLease()),
+        signal: options.signal,
+        timeoutMs: options.timeoutMs,
+        onProgress: options.onProgress,
+        meta: options.meta,
+      },
+      this.startedAt,
+    );
+    return this.carried;
   }
 
   fail(status: FailedOutcome['status'], message: string): CallOutcome {
@@ -152,8 +116,19 @@ class Call {
     };
   }
 
-  read(entry: CatalogEntry, result: JsonValue): CallOutcome {
-    const { era } = this.channel as Channel;
+  end(peer: PeerCalls, entry: CatalogEntry, conclusion: Conclusion): CallOutcome {
+    if (conclusion.kind === 'refused') {
+      const { status, delivery, message } = conclusion;
+      return { ...this.facts(), status, delivery, message };
+    }
+    const { outcome } = conclusion;
+    return outcome.kind === 'result'
+      ? this.read(peer, entry, outcome.result)
+      : this.interpret(entry, outcome);
+  }
+
+  private read(peer: PeerCalls, entry: CatalogEntry, result: JsonValue): CallOutcome {
+    const era = this.carried?.channel?.era ?? 'modern';
     const { validators } = this.port;
     const { outputSchema } = entry;
     const validator =
@@ -164,44 +139,50 @@ class Call {
     switch (read.kind) {
       case 'ok':
       case 'tool-error':
-        if (era === 'modern' && read.resultTypeAbsent === true)
-          this.port.faulted(entry.peer, 'absent-result-type');
+        if (era === 'modern' && read.resultTypeAbsent === true) peer.countFault('absent-result-type');
         return this.answered(entry, read.kind, read.result);
       case 'input-required':
-        // Nothing was declared, so nothing may be asked for (2026-07-28, basic: multi round-trip requests).
+        // Answered in rounds before it gets here.
         return {
           ...this.facts(),
           status: 'protocol-error',
           delivery: 'answered',
-          message: 'The server asked for input, which this host did not offer.',
+          message: 'The server asked for input, which cannot be given here.',
         };
       case 'invalid':
         return { ...this.facts(), status: 'invalid-result', delivery: 'answered', message: read.problem };
     }
   }
 
-  interpret(entry: CatalogEntry, outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
+  private interpret(entry: CatalogEntry, outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
     const { port } = this;
-    const { connection } = this.channel as Channel;
-    if (outcome.kind === 'withheld') {
-      if (!isCurrentRoute(entry, port.currentLease())) return this.stale();
-      const channel = port.channel(entry.peer);
-      return this.fail('unavailable', typeof channel === 'string' ? channel : 'The connection was replaced.');
+    if (outcome.kind === 'withheld' && !isCurrentRoute(entry, port.currentLease())) {
+      if (this.attempts === 0) return this.stale();
+      const message =
+        'The tool changed while the call was under way; an earlier attempt may have been executed.';
+      return { ...this.facts(), status: 'unavailable', delivery: 'unknown', message };
     }
-    port.noticed(entry.peer, connection, outcome);
     if (outcome.kind === 'closed' && outcome.cause.kind === 'host' && port.isEnding()) {
-      const { written } = outcome;
-      return {
-        ...this.facts(),
-        ...interpretOutcome({ kind: 'cancelled', written, detail: 'the host was stopped' }),
-      };
+      return this.interpreted({
+        kind: 'cancelled',
+        written: outcome.written,
+        detail: 'the host was stopped',
+      });
     }
-    return { ...this.facts(), ...interpretOutcome(outcome) };
+    return this.interpreted(outcome);
+  }
+
+  /** What an earlier attempt may have done is not undone by a later one that was not sent. */
+  private interpreted(outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
+    const read = interpretOutcome(outcome);
+    const delivery: Delivery = read.delivery === 'not-sent' && this.attempts > 0 ? 'unknown' : read.delivery;
+    return { ...this.facts(), ...read, delivery };
   }
 
   /** The outcome of nearly every call: written out, since spreading {@link facts} costs more than all the rest here. */
   private answered(entry: CatalogEntry, status: 'ok' | 'tool-error', result: ToolResult): CallOutcome {
-    const { era, revision } = this.channel as Channel;
+    const carried = this.carried as Execution;
+    const { era, revision } = carried.channel as Channel;
     return {
       status,
       delivery: 'answered',
@@ -210,27 +191,31 @@ class Call {
       local: entry.local,
       era,
       revision,
-      requestId: this.requestId,
+      requestId: carried.requestId,
       durationMs: this.durationMs(),
-      attempts: this.attempts,
+      attempts: carried.attempts,
       argumentsBytes: Buffer.byteLength(this.argumentsText),
       result,
     };
   }
 
+  private get attempts(): number {
+    return this.carried?.attempts ?? 0;
+  }
+
   private durationMs(): number {
-    return Math.round(this.elapsedMs() * 1_000) / 1_000;
+    return Math.round((this.port.clock.now() - this.startedAt) * 1_000) / 1_000;
   }
 
   private facts() {
-    const { channel, entry } = this;
+    const { carried, entry } = this;
     return {
       tool: this.name,
       peer: entry?.peer ?? null,
       local: entry?.local ?? null,
-      era: channel?.era ?? null,
-      revision: channel?.revision ?? null,
-      requestId: this.requestId,
+      era: carried?.channel?.era ?? null,
+      revision: carried?.channel?.revision ?? null,
+      requestId: carried?.requestId ?? null,
       durationMs: this.durationMs(),
       attempts: this.attempts,
       argumentsBytes: Buffer.byteLength(this.argumentsText),

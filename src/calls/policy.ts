@@ -22,3 +22,48 @@ export interface CallPolicy {
    */
   readonly isRepeatable?: (call: CallFacts) => boolean;
 }
+
+/** What the configuration of a peer says of its tools. */
+export interface ConfiguredPeer {
+  readonly name: string;
+  /** Local names of tools whose calls run one after the other, and of those that may be repeated. */
+  readonly serialize: ReadonlySet<string>;
+  readonly repeatable: ReadonlySet<string>;
+  countFault(kind: 'policy'): void;
+}
+
+/** The key under which a call is serialized; `undefined` for nearly all. */
+export function serializationKey(
+  policy: CallPolicy,
+  peer: ConfiguredPeer,
+  tool: string,
+  args: JsonObject,
+): string | undefined {
+  const { serializeBy } = policy;
+  if (serializeBy !== undefined) {
+    try {
+      const key = serializeBy({ peer: peer.name, tool, args });
+      // Apart from the names of tools, which are keys as well.
+      if (typeof key === 'string') return `by:${key}`;
+    } catch {
+      peer.countFault('policy');
+    }
+  }
+  return peer.serialize.size > 0 && peer.serialize.has(tool) ? `tool:${tool}` : undefined;
+}
+
+/** Whether the host calls this call repeatable. */
+export function isRepeatable(
+  policy: CallPolicy,
+  peer: ConfiguredPeer,
+  tool: string,
+  args: JsonObject,
+): boolean {
+  if (peer.repeatable.has(tool)) return true;
+  try {
+    return policy.isRepeatable?.({ peer: peer.name, tool, args }) === true;
+  } catch {
+    peer.countFault('policy');
+    return false;
+  }
+}

@@ -49,6 +49,11 @@ export interface CustomPeerConfig extends PeerConfigBase {
   readonly createTransport: TransportFactory;
   /** What the peer is pinned to (N8): change it whenever the factory would reach another server. */
   readonly identity: string;
+  /**
+   * On whose behalf the server is asked. Peers with the same `identity` and the same word here share what the server
+   * marked private, also through a store that several processes use. Default: nothing private is shared.
+   */
+  readonly authorizationContext?: string;
 }
 
 export type PeerConfig = StdioPeerConfig | HttpPeerConfig | CustomPeerConfig;
@@ -141,6 +146,7 @@ export interface ResolvedCustomPeer extends ResolvedPeerBase {
   readonly transport: 'custom';
   readonly createTransport: TransportFactory;
   readonly identity: string;
+  readonly authorizationContext: string | undefined;
 }
 
 /** One peer's configuration: checked, complete, a copy of what came, frozen all the way down. */

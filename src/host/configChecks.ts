@@ -176,6 +176,7 @@ const customPeer = strict({
   ...common,
   createTransport: fits(isTransportFactory, 'a function'),
   identity: filledText,
+  authorizationContext: filledText.optional(),
 });
 
 const KINDS = ['command', 'url', 'createTransport'] as const;
@@ -209,8 +210,9 @@ export function checkPeer(peerName: string, config: unknown, at: Segments) {
     return { name: peerName, ...filled(parsed, at), transport: 'streamable-http' as const, url, headers };
   }
   const parsed = check(customPeer, config, at);
-  const { createTransport, identity } = parsed;
-  return { name: peerName, ...filled(parsed, at), transport: 'custom' as const, createTransport, identity };
+  const { createTransport, identity, authorizationContext } = parsed;
+  const own = { transport: 'custom' as const, createTransport, identity, authorizationContext };
+  return { name: peerName, ...filled(parsed, at), ...own };
 }
 
 function filled(parsed: z.infer<z.ZodObject<typeof common>>, at: Segments) {

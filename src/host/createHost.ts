@@ -8,19 +8,24 @@ import {
   type InspectionEvent,
   type Observer,
 } from 'xstate';
+import type { Store } from '../cache/store.js';
+import type { InputHandlers } from '../calls/inputHandlers.js';
 import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import type { CallPolicy } from '../calls/policy.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
 import type { Lease } from '../registry/lease.js';
 import { type Clock, systemClock } from '../transports/clock.js';
 import type { HostOptions, ResolvedOptions } from './config.js';
 import { PeerageError } from './errors.js';
 import type { Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
+import { checkHooks } from './hooks.js';
 import { bindHostPort, createHostMachine, type HostOutput } from './hostMachine.js';
 import { createRatchet, type Ratchet } from './ledger.js';
 import { explain } from './negotiationRecord.js';
 import { parseHostOptions, parsePeer } from './options.js';
 import type { PeerOwner } from './peer.js';
 import { HostRuntime } from './runtime.js';
+import type { HostStatus } from './status.js';
 
 /** All options of a host, flat. */
 export interface CreateHostOptions extends HostOptions {
@@ -30,6 +35,12 @@ export interface CreateHostOptions extends HostOptions {
   readonly clock?: Clock;
   /** Numbers in [0, 1): jitter, and where request ids start. Default `Math.random`. */
   readonly random?: () => number;
+  /** What servers may ask for: forms, pages, samples, roots. Default: nothing, and nothing is declared. */
+  readonly handlers?: InputHandlers;
+  /** What the host says about calls: their order, and which may be repeated. Default: `serialize` and `repeatable` of the peers. */
+  readonly callPolicy?: CallPolicy;
+  /** Where responses are kept for as long as their servers allow. Default: a bounded store in memory, this host's own. */
+  readonly store?: Store;
   /** Memory of modern evidence (N12), by pin. Default: this host's own. It can forbid, never permit. */
   readonly ratchet?: Ratchet;
   /** XState's inspection: sees every actor of the host. What it throws is dropped. Embedded: use the parent's. */
@@ -55,7 +66,8 @@ const hosts = new WeakMap<AnyActorRef, Bound>();
  * @throws {ConfigurationError}
  */
 export function hostLogic(options: CreateHostOptions): HostMachine {
-  const { id, clock, random, ratchet, inspect: _inspect, ...rest } = options;
+  const { id, clock, random, ratchet, inspect: _inspect, handlers, callPolicy, store, ...rest } = options;
+  const hooks = checkHooks({ handlers, callPolicy, store });
   const resolved = parseHostOptions(rest);
   return createHostMachine((actor, defaultId) => {
     const runtime = new HostRuntime(actor, freeHostId(actor, id ?? defaultId), {
@@ -63,6 +75,7 @@ export function hostLogic(options: CreateHostOptions): HostMachine {
       clock: clock ?? clockOf(actor),
       random: random ?? Math.random,
       ratchet: createRatchet(ratchet),
+      ...hooks,
     });
     bindHostPort(actor, runtime);
     hosts.set(actor, { runtime, options: resolved });
@@ -162,11 +175,28 @@ class HostFacade implements Host {
   }
 
   catalog(): Catalog {
+    this.runtime.useTools();
     return new LeaseCatalog(this.runtime, this.runtime.lease);
   }
 
   call(name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
     return this.runtime.call(this.runtime.lease, name, args, options);
+  }
+
+  listPrompts: Host['listPrompts'] = (options) => this.runtime.requests.list('prompts', options);
+  listResources: Host['listResources'] = (options) => this.runtime.requests.list('resources', options);
+  listResourceTemplates: Host['listResourceTemplates'] = (options) =>
+    this.runtime.requests.list('resourceTemplates', options);
+  readResource: Host['readResource'] = (...request) => this.runtime.requests.readResource(...request);
+  getPrompt: Host['getPrompt'] = (...request) => this.runtime.requests.getPrompt(...request);
+  complete: Host['complete'] = (...request) => this.runtime.requests.complete(...request);
+
+  subscribeResource(peer: string, uri: string): () => void {
+    return this.runtime.owner(peer).subscriptions.subscribe(uri);
+  }
+
+  status(): HostStatus {
+    return this.runtime.status();
   }
 
   peer(name: string): PeerHandle {
@@ -272,6 +302,10 @@ class PeerFacade implements PeerHandle {
 
   retry(): void {
     this.owner.retry();
+  }
+
+  refresh(): void {
+    this.owner.lists.refreshTools();
   }
 
   authorize(): void {

@@ -15,19 +15,11 @@ import type { UnavailableReason } from '../protocol/reasons.js';
 import type { Era } from '../protocol/revisions.js';
 import type { Conflict, Lease } from '../registry/lease.js';
 import type { PeerConfig } from './config.js';
+import type { PeerStateName } from './peerStates.js';
 import type { HostStatus } from './status.js';
 
-export type PeerStateName =
-  | 'idle'
-  | 'probing'
-  | 'modern'
-  | 'legacyProbe'
-  | 'legacy'
-  | 'unavailable'
-  | 'reconnecting'
-  | 'stopped';
-
 export type { ReasonCode, UnavailableReason } from '../protocol/reasons.js';
+export type { PeerStateName } from './peerStates.js';
 
 /** One step of a negotiation: what was sent, what came back, which rule judged it. */
 export interface RecordEntry {

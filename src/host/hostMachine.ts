@@ -27,15 +27,19 @@ export type HostEvent =
   | { readonly type: 'peer.changed'; readonly report: PeerReport }
   | { readonly type: 'lease.changed'; readonly change: HostEvents['catalogChanged'] }
   | { readonly type: 'lease.conflict'; readonly conflict: Conflict }
+  | { readonly type: 'list.changed'; readonly change: HostEvents['listChanged'] }
+  | { readonly type: 'resource.updated'; readonly update: HostEvents['resourceUpdated'] }
   /** XState's own: a child crashed. */
   | { readonly type: `xstate.error.actor.${string}`; readonly error: unknown };
 
-/** What the actor emits: `actor.on('ready' | 'peer' | 'catalogChanged' | 'conflict', …)`. */
+/** What the actor emits: `actor.on('ready' | 'peer' | 'catalogChanged' | 'conflict' | 'listChanged' | 'resourceUpdated', …)`. */
 export type HostEmitted =
   | { readonly type: 'ready'; readonly report: StartReport }
   | { readonly type: 'peer'; readonly report: PeerReport }
   | ({ readonly type: 'catalogChanged' } & HostEvents['catalogChanged'])
-  | { readonly type: 'conflict'; readonly conflict: Conflict };
+  | { readonly type: 'conflict'; readonly conflict: Conflict }
+  | ({ readonly type: 'listChanged' } & HostEvents['listChanged'])
+  | ({ readonly type: 'resourceUpdated' } & HostEvents['resourceUpdated']);
 
 export type HostTag = 'starting' | 'ready' | 'stopping';
 
@@ -133,6 +137,14 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
         type: 'conflict' as const,
         conflict: (event as HostEvent & { type: 'lease.conflict' }).conflict,
       })),
+      tellListChange: emit(({ event }) => ({
+        type: 'listChanged' as const,
+        ...(event as HostEvent & { type: 'list.changed' }).change,
+      })),
+      tellResourceUpdate: emit(({ event }) => ({
+        type: 'resourceUpdated' as const,
+        ...(event as HostEvent & { type: 'resource.updated' }).update,
+      })),
       /** Ends this actor with the typed error, so that a parent's `onError` gets it. Everything was shut down before. */
       failWithStartError: ({ event }) => {
         throw (event as unknown as { readonly error: unknown }).error;
@@ -149,6 +161,8 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
       'peer.changed': { actions: 'tellPeer' },
       'lease.changed': { actions: 'tellCatalogChange' },
       'lease.conflict': { actions: 'tellConflict' },
+      'list.changed': { actions: 'tellListChange' },
+      'resource.updated': { actions: 'tellResourceUpdate' },
       'host.removePeer': { actions: 'stopPeer' },
     },
     initial: 'starting',

@@ -20,9 +20,6 @@ import { type ExchangeScope, within } from './exchangeScope.js';
 import type { Ledger } from './ledger.js';
 import { type NegotiationRecord, recordEntry } from './negotiationRecord.js';
 
-/** What this client offers to servers. */
-const CLIENT_CAPABILITIES: JsonObject = {};
-
 /** What a negotiation needs of the peer's owner. */
 export interface NegotiatingPeer {
   readonly name: string;
@@ -33,6 +30,8 @@ export interface NegotiatingPeer {
   readonly refused: string[];
   readonly connection: Connection | null;
   capabilities: JsonObject;
+  /** What this client offers to servers. */
+  readonly clientCapabilities: JsonObject;
   negotiationStartedAt: number;
   elapsedMs(): number;
   countFault(kind: 'absent-result-type'): void;
@@ -69,7 +68,7 @@ export async function runProbe(
   const dialect = modernDialect({
     revision: input.revision,
     clientInfo: limits.clientInfo,
-    clientCapabilities: CLIENT_CAPABILITIES,
+    clientCapabilities: owner.clientCapabilities,
   });
   const connection = await connectionForProbe(owner, input, deadline, exchange);
   if (!exchange.isActive) return;
@@ -84,8 +83,8 @@ export async function runProbe(
     asked: input.revision,
     refused: owner.refused,
     hasHeaders: owner.connection?.perRequestStreams === true,
-    declaredCapabilities: CLIENT_CAPABILITIES,
-    availableCapabilities: CLIENT_CAPABILITIES,
+    declaredCapabilities: owner.clientCapabilities,
+    availableCapabilities: owner.clientCapabilities,
     sign: owner.ledger.signSeen,
     peer: owner.name,
   });
@@ -102,7 +101,7 @@ export async function runProbe(
       modernDialect({
         revision: verdict.revision,
         clientInfo: limits.clientInfo,
-        clientCapabilities: CLIENT_CAPABILITIES,
+        clientCapabilities: owner.clientCapabilities,
       }),
     );
   }
@@ -160,7 +159,7 @@ async function initialize(
   const members = initializeMembers({
     revision,
     clientInfo: limits.clientInfo,
-    clientCapabilities: CLIENT_CAPABILITIES,
+    clientCapabilities: owner.clientCapabilities,
   });
   const permit = () => (owner.connection === connection ? owner.ledger.permit(connection) : null);
   const left = Math.max(1, deadline - clock.now());

@@ -4,15 +4,30 @@
  */
 import type { ActorRefFrom, SnapshotFrom } from 'xstate';
 import { fromCallback } from 'xstate';
-import type { Channel } from '../calls/call.js';
+import type { CachePartition } from '../cache/entry.js';
+import type { ResponseCache } from '../cache/responseCache.js';
+import type { Channel } from '../calls/callPort.js';
+import { capabilitiesOf } from '../calls/inputCapabilities.js';
+import type { InputHandlers } from '../calls/inputHandlers.js';
+import { ServerRequests } from '../calls/serverRequests.js';
 import { catalogMachine } from '../machines/catalogMachine.js';
-import { createPeerMachine } from '../machines/peerMachine.js';
-import type { CatalogEvent, PeerEvent, PeerInput, ProbeInput } from '../machines/ports.js';
-import { METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
+import { catalogId, createPeerMachine } from '../machines/peerMachine.js';
+import type {
+  CatalogEvent,
+  CatalogInput,
+  ListenInput,
+  PeerEvent,
+  PeerInput,
+  ProbeInput,
+  SubscriptionEvent,
+  SubscriptionFilter,
+} from '../machines/ports.js';
+import { createSubscriptionMachine } from '../machines/subscriptionMachine.js';
+import { UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
-import { type IdSource, isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
+import type { IdSource, JsonObject } from '../protocol/jsonRpc.js';
+import type { ListKind } from '../protocol/lists.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
-import { resultTypeIsAbsent } from '../protocol/results.js';
 import type { PeerCatalog } from '../registry/lease.js';
 import type { Clock } from '../transports/clock.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
@@ -21,18 +36,18 @@ import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { type ExchangeScope, runExchange, within } from './exchangeScope.js';
 import type { PeerReport, PeerStateName } from './facade.js';
 import { Ledger, type Ratchet } from './ledger.js';
-import { emptyCatalog, type Listing, listTools } from './listing.js';
 import { crashed, lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
 import { NegotiationRecord } from './negotiationRecord.js';
+import { type BreakerRef, PeerGate } from './peerGate.js';
+import { type CatalogRef, PeerLists } from './peerLists.js';
+import { PeerSubscriptions, type SubscriptionRef } from './peerSubscriptions.js';
 import { redactor, secretsOf } from './redact.js';
+import type { PeerStatus } from './status.js';
 
 export type PeerMachine = ReturnType<typeof createPeerMachine>;
 export type PeerActor = ActorRefFrom<PeerMachine>;
 export type PeerSnapshot = SnapshotFrom<PeerMachine>;
-
-/** A server that announces a change with every listing is believed after so many. */
-const MAX_TORN_WALKS = 3;
 
 /** States kept in a report's path. */
 const MAX_PATH = 50;
@@ -48,9 +63,25 @@ export interface PeerOwnerOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly ratchet: Ratchet;
-  /** A listing is complete. */
-  readonly onListed: (catalog: PeerCatalog) => void;
-  readonly onListingFailed: (message: string) => void;
+  readonly handlers: InputHandlers;
+  readonly cache: ResponseCache | null;
+  readonly partition: CachePartition;
+  readonly events: PeerOwnerEvents;
+}
+
+/** What an owner tells its host. */
+export interface PeerOwnerEvents {
+  /** A listing of the tools is complete. */
+  listed(catalog: PeerCatalog): void;
+  listingFailed(): void;
+  /** Either of both was told: nobody need wait for the tools any more. */
+  toolsSettled(): void;
+  /** Another list changed. */
+  listChanged(kind: ListKind): void;
+  resourceUpdated(uri: string, certain: boolean): void;
+  /** The peer wants to start again; `grant` is called when it may, at once or later. */
+  requestTurn(grant: () => void): void;
+  isEnding(): boolean;
 }
 
 export class PeerOwner {
@@ -67,19 +98,23 @@ export class PeerOwner {
   negotiationStartedAt = 0;
   /** Revisions refused with -32022 in this negotiation, in order. */
   readonly refused: string[] = [];
+  /** Connections made so far. */
+  generation = 0;
+  /** What callers see of it, what it lists, and what it tells. */
+  readonly gate: PeerGate;
+  readonly lists: PeerLists;
+  readonly subscriptions: PeerSubscriptions;
+  /** What this client offers to it. */
+  readonly clientCapabilities: JsonObject;
   private isDraining = false;
   /** Connections that end when their calls have (HTTP). */
   private readonly retired = new Set<Connection>();
-  /** Walks in a row during which a change was announced. */
-  private tornWalks = 0;
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
   private actor: PeerActor | null = null;
   private closing: Promise<void> = Promise.resolve();
   private isDisposed = false;
   private settledAfterMs = 0;
-  private tools: number | null = null;
-  private listing: string | null = null;
   private listed = false;
   private path: PeerStateName[] = ['idle'];
   /** Read on every call: the tag of the state, and what {@link channel} made. */
@@ -97,6 +132,23 @@ export class PeerOwner {
       currentPin: options.currentPin,
       ratchet: options.ratchet,
     });
+    this.clientCapabilities = capabilitiesOf(options.handlers);
+    const { clock, limits, events } = options;
+    this.gate = new PeerGate(this, options.config, limits, clock);
+    this.lists = new PeerLists(this, {
+      clock,
+      listTimeoutMs: limits.listTimeoutMs,
+      cache: options.cache,
+      partition: options.partition,
+      onListed: (catalog) => events.listed(catalog),
+      onListingFailed: () => events.listingFailed(),
+      onChanged: (kind) => events.listChanged(kind),
+    });
+    this.subscriptions = new PeerSubscriptions(this, {
+      onListsChanged: (kinds) => this.lists.changed(kinds),
+      onResourceUpdated: (uri, certain) => events.resourceUpdated(uri, certain),
+      onGap: () => this.lists.refetch(),
+    });
   }
 
   /** The chart of this peer, with the parts that touch the wire. */
@@ -111,10 +163,18 @@ export class PeerOwner {
         ),
         catalog: catalogMachine.provide({
           actors: {
-            fetch: fromCallback<CatalogEvent>(({ sendBack }) =>
-              runExchange('fetch', sendBack, (scope) => this.fetch(scope)),
+            fetch: fromCallback<CatalogEvent, CatalogInput>(({ input, sendBack }) =>
+              runExchange('fetch', sendBack, (scope) => this.lists.fetch(input.kind, scope)),
             ),
           },
+        }),
+        subscription: createSubscriptionMachine(this.options.random).provide({
+          actors: {
+            listen: fromCallback<SubscriptionEvent, ListenInput>(({ input, sendBack }) =>
+              this.listen(input.asked, sendBack),
+            ),
+          },
+          actions: { refetch: () => this.subscriptions.refetch() },
         }),
       },
       guards: { mayProbeLegacy: () => this.ledger.refusal() === null },
@@ -122,6 +182,7 @@ export class PeerOwner {
         releaseConnection: () => {
           void this.release();
         },
+        requestTurn: () => this.options.events.requestTurn(() => this.tell({ type: 'turn.granted' })),
       },
     });
   }
@@ -139,6 +200,8 @@ export class PeerOwner {
       backoffMaxMs: limits.backoffMaxMs,
       maxAttempts: limits.maxAttempts,
       retryUnavailableAfterMs: limits.retryUnavailableAfterMs,
+      breakerThreshold: limits.breakerThreshold,
+      breakerOpenMs: limits.breakerOpenMs,
     };
   }
 
@@ -157,12 +220,22 @@ export class PeerOwner {
     if (this.path.length > MAX_PATH) this.path.shift();
     if (isNegotiating(state)) {
       this.listed = false;
-      this.listing = null;
     } else {
       this.settledAfterMs = this.elapsedMs();
+      this.ledger.settled();
     }
-    if (!isNegotiating(state)) this.ledger.settled();
+    if (!this.hasCallableState) this.leftService(state);
+    this.gate.wakeAll();
     return true;
+  }
+
+  /** The lists, the breaker and what the server asked belong to a connection that is over. */
+  private leftService(state: PeerStateName): void {
+    this.lists.connectionEnded();
+    this.gate.connectionEnded();
+    if (state === 'unavailable' || state === 'stopped') this.lists.gone();
+    const reason = this.actor?.getSnapshot().context.reason;
+    if (state === 'reconnecting' || state === 'unavailable') this.gate.noteError(reason?.message ?? state);
   }
 
   get state(): PeerStateName {
@@ -179,6 +252,27 @@ export class PeerOwner {
     if (this.callChannel === null || this.callChannel.connection !== this.connection)
       this.callChannel = this.openChannel();
     return this.callChannel;
+  }
+
+  get hasListed(): boolean {
+    return this.listed;
+  }
+
+  /** Why it is not callable and will not be soon, in one sentence; null where it is on the way. */
+  whyNot(): string | null {
+    if (this.isDisposed) return `The peer ${this.name} was removed or stopped.`;
+    const snapshot = this.actor?.getSnapshot();
+    if (snapshot !== undefined && snapshot.status !== 'active') return `The peer ${this.name} is stopped.`;
+    if (this.hasCallableState || isNegotiating(this.state) || this.state === 'reconnecting') return null;
+    return this.notCallable();
+  }
+
+  /** Why it is not callable at this moment, in one sentence. */
+  notCallable(): string {
+    const { state, reason } = this.report();
+    return reason === null
+      ? `The peer ${this.name} is ${state}.`
+      : `The peer ${this.name} is ${state}: ${reason.message}`;
   }
 
   private openChannel(): Channel | null {
@@ -218,8 +312,8 @@ export class PeerOwner {
       reason: snapshot?.status === 'error' ? crashed(snapshot.error) : this.reasonOf(context?.reason ?? null),
       initializeSent: this.ledger.initializeSent,
       ms: Math.round(isNegotiating(this.state) ? this.elapsedMs() : this.settledAfterMs),
-      tools: this.tools,
-      listing: this.listing,
+      tools: this.lists.toolCount,
+      listing: this.lists.toolsProblem,
       record: this.record.entries,
       faults: Object.fromEntries(this.faults),
       path: [...this.path],
@@ -243,18 +337,82 @@ export class PeerOwner {
     return { ...event, reason: { ...reason, message: this.redact(reason.message) } };
   }
 
-  tellCatalog(event: CatalogEvent): void {
-    this.catalog()?.send(event);
+  catalog(kind: ListKind): CatalogRef | undefined {
+    return this.child(catalogId(kind)) as CatalogRef | undefined;
   }
 
-  private catalog(): ActorRefFrom<typeof catalogMachine> | undefined {
-    return this.actor?.getSnapshot().children['catalog'] as ActorRefFrom<typeof catalogMachine> | undefined;
+  wantCatalog(kind: ListKind): void {
+    this.tell({ type: 'catalog.wanted', kind });
+  }
+
+  subscription(): SubscriptionRef | undefined {
+    return this.child('subscription') as SubscriptionRef | undefined;
+  }
+
+  wantSubscription(asked: SubscriptionFilter): void {
+    this.tell({ type: 'subscription.wanted', asked });
+  }
+
+  breaker(): BreakerRef | undefined {
+    return this.child('breaker') as BreakerRef | undefined;
+  }
+
+  wantBreaker(cause: string): void {
+    this.tell({ type: 'breaker.wanted', cause });
+  }
+
+  private child(id: string): unknown {
+    return (this.actor?.getSnapshot().children as Readonly<Record<string, unknown>> | undefined)?.[id];
+  }
+
+  get serverName(): string {
+    const server = this.actor?.getSnapshot().context.server;
+    return server == null ? '' : JSON.stringify([server.name, server.version]);
+  }
+
+  /** The tools are there or could not be had: listen, then let callers in. */
+  toolsSettled(): void {
+    if (this.isCallable) this.subscriptions.begin();
+    this.listed = true;
+    this.gate.wakeAll();
+    this.options.events.toolsSettled();
   }
 
   /** Starts a negotiation where there is none, or the listing that failed. */
   retry(): void {
-    if (this.isCallable && this.listing !== null) this.tellCatalog({ type: 'catalog.refresh' });
+    if (this.isCallable && this.lists.toolsProblem !== null) this.lists.refreshTools();
     else this.tell({ type: 'host.retry' });
+  }
+
+  status(): PeerStatus {
+    const context = this.actor?.getSnapshot().context;
+    const { gate } = this;
+    return {
+      name: this.name,
+      state: this.state,
+      era: context?.era ?? 'unknown',
+      revision: context?.revision ?? null,
+      generation: this.generation,
+      inFlight: this.connection?.inFlight ?? 0,
+      queued: gate.budget.queued,
+      breaker: gate.breakerState,
+      faults: Object.fromEntries(this.faults),
+      lastError: gate.lastError,
+      latency: gate.latency.report(),
+      catalogs: this.lists.status(),
+      subscription: this.subscriptions.status(),
+    };
+  }
+
+  private listen(asked: SubscriptionFilter, sendBack: (event: SubscriptionEvent) => void): () => void {
+    const control = new AbortController();
+    const stop = runExchange<SubscriptionEvent>('listen', sendBack, async (scope) =>
+      this.subscriptions.listenOnce(asked, scope, control.signal),
+    );
+    return () => {
+      stop();
+      control.abort();
+    };
   }
 
   /** A new connection; the one before is closed first, so that two processes of one peer never overlap. */
@@ -269,6 +427,12 @@ export class PeerOwner {
     if (this.isDisposed || !scope.isActive) {
       return { ok: false, cause: { kind: 'connect-failed', detail: 'stopped', terminal: true } };
     }
+    const serverRequests = new ServerRequests({
+      handlers: this.options.handlers,
+      peer: this.name,
+      respond: (id, answer) => connection.respond(id, answer),
+      isEnding: () => this.options.events.isEnding(),
+    });
     const connection: Connection = new Connection({
       transport,
       ids,
@@ -280,18 +444,19 @@ export class PeerOwner {
           this.ledger.modern(sign);
           if (this.connection === connection) this.tell({ type: 'peer.modernEvidence' });
         },
-        notification: (method) => {
-          if (method === 'notifications/tools/list_changed') this.tellCatalog({ type: 'catalog.changed' });
-        },
-        serverRequest: (id, method) => this.answer(connection, id, method),
+        notification: (method, params) => this.subscriptions.hear(connection, method, params),
+        serverRequest: (id, method, params) => serverRequests.handle(id, method, params),
+        serverCancelled: (id) => serverRequests.cancel(id),
         fault: (kind) => this.countFault(kind),
         closed: (cause) => {
+          serverRequests.close();
           if (this.connection === connection)
             this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
         },
       },
     });
     this.connection = connection;
+    this.generation += 1;
     return connection.open(left);
   }
 
@@ -320,6 +485,7 @@ export class PeerOwner {
   dispose(): Promise<void> {
     this.isDisposed = true;
     this.isDraining = false;
+    this.gate.close();
     for (const connection of this.retired) {
       this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
     }
@@ -367,84 +533,6 @@ export class PeerOwner {
   noticeLoss(): void {
     const cause = this.connection?.closeCause ?? null;
     if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
-  }
-
-  /** Server requests are answered in the legacy era only; what was not declared is refused at once. */
-  private answer(connection: Connection, id: string | number, method: string): void {
-    if (method === 'ping') connection.respond(id, { result: {} });
-    else
-      connection.respond(id, {
-        code: METHOD_NOT_FOUND,
-        message: `this client does not offer ${method.slice(0, 100)}`,
-      });
-  }
-
-  /** One walk for the catalog. Whatever it comes to, the start of the host need not wait for it any more. */
-  private async fetch(scope: ExchangeScope<CatalogEvent>): Promise<void> {
-    try {
-      await this.list(scope);
-    } catch (error) {
-      this.listed = true;
-      this.listing = 'tools/list: a fault of this host';
-      this.options.onListingFailed(this.listing);
-      throw error;
-    }
-  }
-
-  private async list(scope: ExchangeScope<CatalogEvent>): Promise<void> {
-    const { connection } = this;
-    if (connection === null) return;
-    const listing = await this.walk(connection);
-    if (this.connection !== connection || !scope.isActive) return;
-    if (listing.ok && this.isTorn()) {
-      // What was seen is a list that the server may never have had.
-      const { tools, digest } = listing.catalog;
-      scope.report({ type: 'list.done', count: tools.length, digest });
-      return;
-    }
-    this.listed = true;
-    if (listing.ok) {
-      this.tools = listing.catalog.tools.length;
-      this.listing = null;
-      this.options.onListed(listing.catalog);
-      scope.report({
-        type: 'list.done',
-        count: listing.catalog.tools.length,
-        digest: listing.catalog.digest,
-      });
-    } else {
-      const message = this.redact(listing.message);
-      this.listing = message;
-      this.options.onListingFailed(message);
-      scope.report({ type: 'list.failed', message });
-      if (listing.outcome !== undefined) this.noticed(connection, listing.outcome);
-    }
-  }
-
-  private walk(connection: Connection): Promise<Listing> {
-    const { clock, limits } = this.options;
-    // What a server does not declare is not asked for.
-    if (!isJsonObject(this.capabilities['tools'])) {
-      return Promise.resolve({ ok: true, catalog: emptyCatalog(this.name) });
-    }
-    return listTools({
-      peer: this.name,
-      clock,
-      timeoutMs: limits.listTimeoutMs,
-      request: async (members, timeoutMs) => {
-        const outcome = await connection.request('tools/list', members, { timeoutMs }).outcome;
-        if (resultTypeIsAbsent(outcome) && connection.agreed?.era === 'modern')
-          this.countFault('absent-result-type');
-        return outcome;
-      },
-    });
-  }
-
-  /** Whether a change was announced during the walk; a server that does so each time is believed all the same. */
-  private isTorn(): boolean {
-    const torn = this.catalog()?.getSnapshot().context.torn === true;
-    this.tornWalks = torn ? this.tornWalks + 1 : 0;
-    return torn && this.tornWalks < MAX_TORN_WALKS;
   }
 }
 

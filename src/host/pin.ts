@@ -12,8 +12,8 @@ export type ExecutableResolver = (peer: ResolvedStdioPeer) => ResolvedCommand;
 /**
  * `sha256:<hex>` over the canonical JSON of whatever decides which server is reached: transport kind, resolved
  * executable, arguments, working directory and configured environment; or URL and configured headers; or the identity
- * that a host gave its own transport. Neither the peer's name nor what only policy reads (`allowLegacy`, `required`,
- * `trust`, `labels`) counts. Values are hashed, so a pin may be stored and shown.
+ * that a host gave its own transport. Neither the peer's name nor what only policy and calls read (`allowLegacy`,
+ * `trust`, `serialize` and the like) counts. Values are hashed, so a pin may be stored and shown.
  */
 export function pinOf(peer: ResolvedPeer, resolver: ExecutableResolver = resolveHere): string {
   return `sha256:${hash('sha256', canonicalJson(pinned(peer, resolver)), 'hex')}`;

@@ -1,5 +1,5 @@
 /** Takes configured secrets out of text that is to be shown: a server may repeat what it was given. */
-import type { PeerConfig } from './config.js';
+import type { PeerConfig, ResolvedPeer } from './config.js';
 
 /** Shorter ones would take ordinary words out of every message. */
 const SHORTEST_SECRET = 6;
@@ -12,7 +12,7 @@ export const REDACTED = '[redacted]';
  * What of a peer's configuration is never shown: every header value, the values of variables and flags whose name
  * speaks of a secret, and what the URL's query holds.
  */
-export function secretsOf(peer: PeerConfig): string[] {
+export function secretsOf(peer: PeerConfig | ResolvedPeer): string[] {
   const found: string[] = [];
   if ('url' in peer) {
     for (const value of Object.values(peer.headers ?? {})) found.push(value, SCHEME.exec(value)?.[1] ?? '');

@@ -1,9 +1,17 @@
 /** What a host does while its chart runs: owners of peers, the registry's store, calls. One for each host actor. */
+
+import { randomUUID } from 'node:crypto';
 import type { ActorRefFrom, AnyActorRef } from 'xstate';
-import { type CallPort, type Channel, callTool } from '../calls/call.js';
+import { createMemoryStore } from '../cache/memoryStore.js';
+import { ResponseCache } from '../cache/responseCache.js';
+import type { Store } from '../cache/store.js';
+import { callTool } from '../calls/call.js';
+import type { InputHandlers } from '../calls/inputHandlers.js';
 import type { CallOptions, CallOutcome } from '../calls/outcome.js';
+import type { CallPolicy } from '../calls/policy.js';
+import type { RequestPort } from '../calls/request.js';
 import { createValidators } from '../calls/validate.js';
-import { createIdSource, type IdSource, type JsonObject } from '../protocol/jsonRpc.js';
+import { createIdSource, type IdSource, isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import type { Lease } from '../registry/lease.js';
 import { rejectedCollisions } from '../registry/policy.js';
 import { registryMachine } from '../registry/registryMachine.js';
@@ -17,9 +25,12 @@ import type { PeerReport, StartReport } from './facade.js';
 import type { HostEvent, HostOutput, HostPort, SpawnChild } from './hostMachine.js';
 import type { Ratchet } from './ledger.js';
 import { Listeners } from './listeners.js';
+import { partitionOf } from './partition.js';
 import { isNegotiating, type PeerActor, PeerOwner } from './peer.js';
 import { pinOf } from './pin.js';
+import { HostRequests } from './requests.js';
 import { StartQueue } from './startQueue.js';
+import type { HostStatus } from './status.js';
 import { transportFor } from './transportFor.js';
 
 /** Where request ids start: somewhere in here, so that a server which answers with a constant is noticed at once. */
@@ -30,6 +41,10 @@ export interface RuntimeOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly ratchet: Ratchet;
+  readonly handlers: InputHandlers;
+  readonly callPolicy: CallPolicy;
+  /** Undefined: a bounded one in memory. */
+  readonly store: Store | undefined;
 }
 
 export class HostRuntime implements HostPort {
@@ -44,13 +59,20 @@ export class HostRuntime implements HostPort {
   private readonly store: RegistryStore;
   private readonly owners = new Map<string, PeerOwner>();
   private readonly queue: StartQueue;
-  private readonly port: CallPort;
+  readonly requests: HostRequests;
+  private readonly port: RequestPort;
+  private readonly handlers: InputHandlers;
+  private readonly cache: ResponseCache;
+  private readonly cacheFaults = new Map<string, number>();
+  /** A word that no other host has: what only this one may see in a cache. */
+  private readonly hostContext = randomUUID();
+  private readonly endingListeners = new Set<() => void>();
   private readonly waiters = new Set<() => void>();
   private registry: ActorRefFrom<typeof registryMachine> | null = null;
   private isEnding = false;
 
   constructor(actor: AnyActorRef, id: string, runtimeOptions: RuntimeOptions) {
-    const { options, clock, random, ratchet } = runtimeOptions;
+    const { options, clock, random, ratchet, handlers, callPolicy, store } = runtimeOptions;
     this.actor = actor;
     this.id = id;
     this.options = options;
@@ -72,8 +94,33 @@ export class HostRuntime implements HostPort {
       }
     });
     this.queue = new StartQueue(options.maxSimultaneousStarts);
+    this.handlers = handlers;
+    this.cache = new ResponseCache({
+      store: store ?? createMemoryStore(),
+      now: () => Date.now(),
+      clock,
+      onFault: (kind) => this.cacheFaults.set(kind, (this.cacheFaults.get(kind) ?? 0) + 1),
+    });
     for (const peer of options.peers) this.own(peer);
-    this.port = this.createPort();
+    this.port = this.createPort(callPolicy);
+    this.requests = new HostRequests({ port: this.port, cache: this.cache, owners: this.owners });
+  }
+
+  status(): HostStatus {
+    const peers = [...this.owners.values()].map((owner) => owner.status());
+    return {
+      revision: this.lease.revision,
+      tools: this.lease.entries.size,
+      inFlight: peers.reduce((sum, peer) => sum + peer.inFlight, 0),
+      queued: peers.reduce((sum, peer) => sum + peer.queued, 0),
+      cacheFaults: Object.fromEntries(this.cacheFaults),
+      peers,
+    };
+  }
+
+  /** The lease is used: lists that have run out are fetched anew, behind the scenes. */
+  useTools(): void {
+    for (const owner of this.owners.values()) owner.lists.useTools();
   }
 
   get lease(): Lease {
@@ -136,8 +183,7 @@ export class HostRuntime implements HostPort {
   }
 
   async shutDown(): Promise<HostOutput> {
-    this.isEnding = true;
-    this.queue.clear();
+    this.end();
     const owners = [...this.owners.values()];
     for (const owner of owners) owner.tell({ type: 'host.stop' });
     await Promise.all(owners.map((owner) => owner.dispose()));
@@ -146,10 +192,16 @@ export class HostRuntime implements HostPort {
   }
 
   dispose(): void {
-    this.isEnding = true;
-    this.queue.clear();
+    this.end();
     for (const owner of this.owners.values()) void owner.dispose();
     this.wake();
+  }
+
+  /** Nothing new is begun, and whoever waits for something else than the wire is told. */
+  private end(): void {
+    this.isEnding = true;
+    this.queue.clear();
+    for (const listener of [...this.endingListeners]) listener();
   }
 
   crashed(actorId: string): void {
@@ -219,7 +271,7 @@ export class HostRuntime implements HostPort {
 
   private own(peer: ResolvedPeer): PeerOwner {
     const pin = pinOf(peer);
-    const owner = new PeerOwner({
+    const owner: PeerOwner = new PeerOwner({
       config: peer,
       limits: this.options,
       pin,
@@ -229,13 +281,26 @@ export class HostRuntime implements HostPort {
       clock: this.clock,
       random: this.random,
       ratchet: this.ratchet,
-      onListed: (catalog) => {
-        this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) });
-        this.wake();
-      },
-      onListingFailed: () => {
-        this.tellRegistry({ type: 'catalog.failed', peer: peer.name });
-        this.wake();
+      handlers: this.handlers,
+      cache: this.cache,
+      partition: partitionOf(peer, this.hostContext),
+      events: {
+        listed: (catalog) => this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) }),
+        listingFailed: () => this.tellRegistry({ type: 'catalog.failed', peer: peer.name }),
+        toolsSettled: () => this.wake(),
+        listChanged: (kind) => {
+          const change = { peer: peer.name, kind };
+          this.listeners.emit('listChanged', change);
+          this.tell({ type: 'list.changed', change });
+        },
+        resourceUpdated: (uri, certain) => {
+          this.requests.forget(owner, uri);
+          const update = { peer: peer.name, uri, certain };
+          this.listeners.emit('resourceUpdated', update);
+          this.tell({ type: 'resource.updated', update });
+        },
+        requestTurn: (grant) => this.queue.add(peer.name, () => this.grantTurn(owner, grant)),
+        isEnding: () => this.isEnding,
       },
     });
     this.owners.set(peer.name, owner);
@@ -255,6 +320,15 @@ export class HostRuntime implements HostPort {
       error: () => undefined,
     });
     this.queue.add(owner.name, () => actor.send({ type: 'host.start' }));
+  }
+
+  /** A peer that has no use for its turn any more makes room for the next. */
+  private grantTurn(owner: PeerOwner, grant: () => void): void {
+    grant();
+    // Asked for in the middle of a transition, the turn is taken when that is over.
+    queueMicrotask(() => {
+      if (!isNegotiating(owner.state)) this.queue.done(owner.name);
+    });
   }
 
   private peerChanged(owner: PeerOwner): void {
@@ -329,31 +403,25 @@ export class HostRuntime implements HostPort {
     return missing.length > 0 ? new RequiredPeerError(missing.map((owner) => owner.report())) : null;
   }
 
-  private createPort(): CallPort {
+  private createPort(policy: CallPolicy): RequestPort {
+    const { callTimeoutMs, maxCallMs, maxRounds } = this.options;
     return {
       clock: this.clock,
-      callTimeoutMs: this.options.callTimeoutMs,
+      callTimeoutMs,
+      maxCallMs,
+      maxRounds,
       validators: createValidators(),
+      policy,
+      handlers: this.handlers,
+      random: this.random,
       currentLease: () => this.store.lease,
-      channel: (peer) => this.channel(peer),
-      isCurrent: (peer, connection) => {
-        const owner = this.owners.get(peer);
-        return owner?.connection === connection && owner.isCallable;
-      },
-      noticed: (peer, connection, outcome) => this.owners.get(peer)?.noticed(connection, outcome),
+      peer: (name) => this.owners.get(name)?.gate,
       isEnding: () => this.isEnding,
-      faulted: (peer, kind) => this.owners.get(peer)?.countFault(kind),
+      onEnding: (listener) => {
+        this.endingListeners.add(listener);
+        return () => void this.endingListeners.delete(listener);
+      },
+      declares: (peer, capability) => isJsonObject(this.owners.get(peer)?.capabilities[capability]),
     };
-  }
-
-  private channel(peer: string): Channel | string {
-    const owner = this.owners.get(peer);
-    if (owner === undefined) return `The peer ${peer} was removed.`;
-    const { channel } = owner;
-    if (channel !== null) return channel;
-    const { state, reason } = owner.report();
-    return reason === null
-      ? `The peer ${peer} is ${state}.`
-      : `The peer ${peer} is ${state}: ${reason.message}`;
   }
 }

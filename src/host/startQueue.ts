@@ -1,4 +1,7 @@
-/** Starts peers a few at a time: a hundred processes at once would make each other miss their deadlines. */
+/**
+ * Starts peers a few at a time, at first and after a loss: a hundred processes at once would make each other miss their
+ * deadlines.
+ */
 export class StartQueue {
   private readonly waiting: { readonly name: string; readonly start: () => void }[] = [];
   private readonly running = new Set<string>();
@@ -9,6 +12,7 @@ export class StartQueue {
   }
 
   add(name: string, start: () => void): void {
+    this.done(name);
     this.waiting.push({ name, start });
     this.next();
   }

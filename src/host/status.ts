@@ -1,7 +1,7 @@
 /** How a host stands: what `host.status()` returns. A copy; nothing in it changes afterwards. */
 import type { ListKind } from '../protocol/lists.js';
 import type { Era } from '../protocol/revisions.js';
-import type { PeerStateName } from './facade.js';
+import type { PeerStateName } from './peerStates.js';
 
 /** One list of one peer. */
 export interface CatalogStatus {
@@ -63,5 +63,7 @@ export interface HostStatus {
   readonly tools: number;
   readonly inFlight: number;
   readonly queued: number;
+  /** What went wrong with the cache's store, by kind. It harms nothing but speed. */
+  readonly cacheFaults: Readonly<Record<string, number>>;
   readonly peers: readonly PeerStatus[];
 }

@@ -43,6 +43,11 @@ describe('defaults', () => {
       backoffMaxMs: 30_000,
       maxAttempts: 8,
       retryUnavailableAfterMs: 60_000,
+      maxInFlight: 64,
+      maxQueue: 1_024,
+      maxRounds: 16,
+      breakerThreshold: 5,
+      breakerOpenMs: 10_000,
       maxSimultaneousStarts: 8,
       maxMessageBytes: 16 * 1024 * 1024,
       shutdownGraceMs: 2_000,
@@ -80,6 +85,8 @@ describe('defaults', () => {
       required: false,
       trust: 'untrusted',
       labels: {},
+      serialize: [],
+      repeatable: [],
     });
     expect(resolvedPeer({ url: 'HTTP://Example.COM:80/mcp#part' })).toEqual({
       name: 'archive',
@@ -90,6 +97,8 @@ describe('defaults', () => {
       required: false,
       trust: 'untrusted',
       labels: {},
+      serialize: [],
+      repeatable: [],
     });
   });
 

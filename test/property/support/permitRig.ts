@@ -71,8 +71,18 @@ export class PermitRig {
       clock: this.clock,
       random: () => 0.5,
       ratchet,
-      onListed: () => undefined,
-      onListingFailed: () => undefined,
+      handlers: {},
+      cache: null,
+      partition: { identity: '', context: '' },
+      events: {
+        listed: () => undefined,
+        listingFailed: () => undefined,
+        toolsSettled: () => undefined,
+        listChanged: () => undefined,
+        resourceUpdated: () => undefined,
+        requestTurn: (grant) => grant(),
+        isEnding: () => false,
+      },
     });
   }
 

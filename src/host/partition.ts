@@ -1,0 +1,53 @@
+/** Whose answers a cache may mix: what a peer is, and on whose behalf it is asked. */
+import { hash } from 'node:crypto';
+import type { CachePartition } from '../cache/entry.js';
+import type { JsonValue } from '../protocol/jsonRpc.js';
+import { canonicalJson } from '../registry/digest.js';
+import { childEnvironment } from '../transports/childEnvironment.js';
+import type { ResolvedPeer } from './config.js';
+import { resolveHere } from './pin.js';
+
+/**
+ * The identity is what the server is: transport, executable, arguments and directory, or URL. The context is everything
+ * that may say who asks: all headers, or the whole environment of the process (with its home directory and what is
+ * configured). Where a host supplies the transport only the host knows; unless it says so with
+ * `authorizationContext`, its private answers stay within `hostContext`.
+ *
+ * Values are hashed: a partition can be stored and shown.
+ *
+ * @param hostContext a word that no other host has
+ */
+export function partitionOf(peer: ResolvedPeer, hostContext: string): CachePartition {
+  return { identity: digest(identityOf(peer)), context: digest(contextOf(peer, hostContext)) };
+}
+
+function identityOf(peer: ResolvedPeer): JsonValue {
+  switch (peer.transport) {
+    case 'stdio': {
+      const found = resolveHere(peer);
+      const executable = found.ok ? found.file : { missing: peer.command };
+      return { transport: peer.transport, executable, args: peer.args, cwd: peer.cwd };
+    }
+    case 'streamable-http':
+      return { transport: peer.transport, url: peer.url };
+    case 'custom':
+      return { transport: peer.transport, identity: peer.identity };
+  }
+}
+
+function contextOf(peer: ResolvedPeer, hostContext: string): JsonValue {
+  switch (peer.transport) {
+    case 'stdio':
+      return { ...childEnvironment(peer.env, process.env, process.platform) } as JsonValue;
+    case 'streamable-http':
+      return { ...peer.headers };
+    case 'custom':
+      return peer.authorizationContext === undefined
+        ? { host: hostContext, name: peer.name }
+        : { context: peer.authorizationContext };
+  }
+}
+
+function digest(value: JsonValue): string {
+  return hash('sha256', canonicalJson(value), 'hex');
+}

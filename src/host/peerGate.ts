@@ -1,0 +1,231 @@
+/**
+ * What callers see of one peer: its budget, its breaker, whether it is callable, and the statistics of its requests.
+ * While the breaker is closed a call costs a comparison here.
+ */
+import type { ActorRefFrom } from 'xstate';
+import { Budget } from '../calls/budget.js';
+import type { Admission, Channel, Coming, PeerCalls } from '../calls/callPort.js';
+import type { breakerMachine } from '../machines/breakerMachine.js';
+import type { Outcome } from '../protocol/exchange.js';
+import type { Clock } from '../transports/clock.js';
+import type { Connection } from '../transports/connection.js';
+import type { ResolvedOptions, ResolvedPeer } from './config.js';
+import { Latency } from './latency.js';
+import type { PeerStatus } from './status.js';
+
+export type BreakerRef = ActorRefFrom<typeof breakerMachine>;
+export type BreakerState = PeerStatus['breaker'];
+
+/** What the gate needs of the peer's owner. */
+export interface GatedPeer {
+  readonly name: string;
+  readonly connection: Connection | null;
+  readonly channel: Channel | null;
+  /** The tools were listed on this connection, or could not be. */
+  readonly hasListed: boolean;
+  /** Why there is no channel at this moment, in one sentence. */
+  notCallable(): string;
+  /** Why there will be none soon, in one sentence; null where one is coming. */
+  whyNot(): string | null;
+  breaker(): BreakerRef | undefined;
+  /** Has the breaker spawned, and told. */
+  wantBreaker(cause: string): void;
+  countFault(kind: string): void;
+  redact(text: string): string;
+  noticed(connection: Connection, outcome: Outcome): void;
+}
+
+interface Waiter {
+  readonly not: Connection | null;
+  readonly resolve: (value: Channel | string) => void;
+}
+
+export class PeerGate implements PeerCalls {
+  readonly name: string;
+  readonly budget: Budget;
+  readonly serialize: ReadonlySet<string>;
+  readonly repeatable: ReadonlySet<string>;
+  readonly latency = new Latency();
+  private readonly peer: GatedPeer;
+  private readonly clock: Clock;
+  private readonly threshold: number;
+  private readonly waiters = new Set<Waiter>();
+  /** Failures in a row, as the breaker counts them. */
+  private failures = 0;
+  private state: BreakerState = 'closed';
+  private isTrialOut = false;
+  private watched: BreakerRef | null = null;
+  private error: { readonly message: string; readonly at: number } | null = null;
+
+  constructor(peer: GatedPeer, config: ResolvedPeer, limits: ResolvedOptions, clock: Clock) {
+    this.peer = peer;
+    this.name = peer.name;
+    this.clock = clock;
+    this.threshold = limits.breakerThreshold;
+    this.budget = new Budget({
+      maxInFlight: config.maxInFlight ?? limits.maxInFlight,
+      maxQueue: config.maxQueue ?? limits.maxQueue,
+    });
+    this.serialize = new Set(config.serialize);
+    this.repeatable = new Set(config.repeatable);
+  }
+
+  channel(): Channel | null | string {
+    const { channel, hasListed } = this.peer;
+    if (channel !== null) return hasListed ? channel : null;
+    return this.peer.notCallable();
+  }
+
+  whenCallable(not: Connection | null): Coming<Channel | string> {
+    let waiter: Waiter | undefined;
+    const promise = new Promise<Channel | string>((resolve) => {
+      waiter = { not, resolve };
+    });
+    const added = waiter as unknown as Waiter;
+    this.waiters.add(added);
+    this.wake(added);
+    return { promise, cancel: () => void this.waiters.delete(added) };
+  }
+
+  isCurrent(connection: Connection): boolean {
+    return this.peer.connection === connection && this.peer.channel !== null;
+  }
+
+  admit(): Admission | { readonly refused: string } {
+    if (this.state === 'closed') return 'pass';
+    if (this.state === 'open' || this.isTrialOut) {
+      const cause = this.breakerCause();
+      return {
+        refused: `Calls to ${this.name} are held back, since the last ones failed (${cause}); call again later.`,
+      };
+    }
+    this.isTrialOut = true;
+    this.peer.breaker()?.send({ type: 'trial.begun' });
+    return 'trial';
+  }
+
+  settled(connection: Connection, outcome: Outcome, durationMs: number, admission: Admission): void {
+    if (outcome.kind === 'result') {
+      this.latency.record(durationMs);
+      if (this.failures > 0 || admission === 'trial') this.succeeded(connection, admission);
+      return;
+    }
+    const cause = failureOf(outcome);
+    if (cause !== null) this.failed(connection, this.peer.redact(cause), admission);
+    else if (outcome.kind === 'error') this.succeeded(connection, admission);
+    else if (admission === 'trial') this.abandoned(connection);
+    this.peer.noticed(connection, outcome);
+  }
+
+  countFault(kind: 'absent-result-type' | 'policy'): void {
+    this.peer.countFault(kind);
+  }
+
+  /** Something went wrong: kept as the peer's last error. */
+  noteError(message: string): void {
+    this.error = { message, at: this.clock.now() };
+  }
+
+  get lastError(): PeerStatus['lastError'] {
+    return this.error === null
+      ? null
+      : { message: this.error.message, agoMs: Math.max(0, Math.round(this.clock.now() - this.error.at)) };
+  }
+
+  get breakerState(): BreakerState {
+    return this.state;
+  }
+
+  /** The state of the peer, its connection or its lists changed: whoever waits for it is told. */
+  wakeAll(): void {
+    for (const waiter of [...this.waiters]) this.wake(waiter);
+  }
+
+  /** The connection is over, and the breaker with it. */
+  connectionEnded(): void {
+    this.failures = 0;
+    this.state = 'closed';
+    this.isTrialOut = false;
+    this.watched = null;
+  }
+
+  /** The peer is over: whoever waits is told. */
+  close(): void {
+    this.budget.close();
+    this.wakeAll();
+  }
+
+  private wake(waiter: Waiter): void {
+    const { channel, hasListed } = this.peer;
+    let value: Channel | string | null = null;
+    if (channel !== null) {
+      if (hasListed && channel.connection !== waiter.not) value = channel;
+    } else {
+      value = this.peer.whyNot();
+    }
+    if (value === null) return;
+    this.waiters.delete(waiter);
+    waiter.resolve(value);
+  }
+
+  private succeeded(connection: Connection, admission: Admission): void {
+    if (this.peer.connection !== connection) return;
+    this.failures = 0;
+    const breaker = this.peer.breaker();
+    if (admission === 'trial') {
+      this.isTrialOut = false;
+      breaker?.send({ type: 'trial.succeeded' });
+    } else {
+      breaker?.send({ type: 'call.succeeded' });
+    }
+  }
+
+  private failed(connection: Connection, cause: string, admission: Admission): void {
+    this.noteError(cause);
+    if (this.threshold === 0 || this.peer.connection !== connection) return;
+    if (admission === 'trial') {
+      this.isTrialOut = false;
+      this.peer.breaker()?.send({ type: 'trial.failed', cause });
+      return;
+    }
+    this.failures += 1;
+    this.peer.wantBreaker(cause);
+    this.watch();
+  }
+
+  private abandoned(connection: Connection): void {
+    if (this.peer.connection !== connection) return;
+    this.isTrialOut = false;
+    this.peer.breaker()?.send({ type: 'trial.abandoned' });
+  }
+
+  /** Mirrors the state of the chart, so that a call reads a member. */
+  private watch(): void {
+    const breaker = this.peer.breaker();
+    if (breaker === undefined || breaker === this.watched) return;
+    this.watched = breaker;
+    const mirror = (): void => {
+      if (this.watched === breaker) this.state = breaker.getSnapshot().value as BreakerState;
+    };
+    mirror();
+    breaker.subscribe({ next: mirror, error: () => undefined });
+  }
+
+  private breakerCause(): string {
+    return this.peer.breaker()?.getSnapshot().context.cause ?? 'no detail';
+  }
+}
+
+/** What counts against the transport. A tool's error, a refusal, a lost session or the caller's own abort does not. */
+function failureOf(outcome: Outcome): string | null {
+  switch (outcome.kind) {
+    case 'timeout':
+      return outcome.written ? `no answer within ${Math.round(outcome.timeoutMs)} ms` : null;
+    case 'closed':
+      return outcome.cause.kind === 'host' ? null : outcome.cause.detail;
+    case 'unreachable':
+      return outcome.cause.detail;
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,466 @@
+/**
+ * The lists of one peer, outside XState: fetched for its catalogs, kept with their freshness, served stale where they
+ * cannot be renewed. Nothing is fetched by itself: a list that has run out is fetched when somebody needs it.
+ */
+import type { ActorRefFrom } from 'xstate';
+import type { CachePartition } from '../cache/entry.js';
+import type { ResponseCache, Ticket } from '../cache/responseCache.js';
+import type { catalogMachine } from '../machines/catalogMachine.js';
+import type { CatalogEvent } from '../machines/ports.js';
+import type { Outcome } from '../protocol/exchange.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/jsonRpc.js';
+import { LIST_KINDS, LISTS, type ListKind } from '../protocol/lists.js';
+import { resultTypeIsAbsent } from '../protocol/results.js';
+import { listDigest } from '../registry/digest.js';
+import type { PeerCatalog } from '../registry/lease.js';
+import type { Clock } from '../transports/clock.js';
+import type { Connection } from '../transports/connection.js';
+import type { ExchangeScope } from './exchangeScope.js';
+import { type Definitions, emptyCatalog, listTools, PARSERS } from './listing.js';
+import { walkList } from './listWalk.js';
+import type { CatalogStatus } from './status.js';
+
+/** A server that announces a change with every listing is believed after so many. */
+const MAX_TORN_WALKS = 3;
+/** After a failed fetch the next use fetches again at the soonest after this long; doubles up to {@link LONGEST_PAUSE_MS}. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+
+export type CatalogRef = ActorRefFrom<typeof catalogMachine>;
+
+/** What the lists need of the peer's owner. */
+export interface ListingPeer {
+  readonly name: string;
+  readonly connection: Connection | null;
+  /** What the server declared. */
+  readonly capabilities: JsonObject;
+  /** The server's word about itself; it divides the cache further. */
+  readonly serverName: string;
+  /** The first connection of this peer: only then a list of another process is believed. */
+  readonly generation: number;
+  readonly isCallable: boolean;
+  catalog(kind: ListKind): CatalogRef | undefined;
+  /** Has the catalog of `kind` spawned, if it is not there. */
+  wantCatalog(kind: ListKind): void;
+  countFault(kind: string): void;
+  redact(text: string): string;
+  noticed(connection: Connection, outcome: Outcome): void;
+  /** The tools are there, or will not be: whoever waits for the peer need not wait any more. */
+  toolsSettled(): void;
+}
+
+export interface PeerListsOptions {
+  readonly clock: Clock;
+  readonly listTimeoutMs: number;
+  readonly cache: ResponseCache | null;
+  readonly partition: CachePartition;
+  readonly onListed: (catalog: PeerCatalog) => void;
+  readonly onListingFailed: (message: string) => void;
+  /** A list that somebody has seen is another one now. */
+  readonly onChanged: (kind: ListKind) => void;
+}
+
+/** One list as it was last received. */
+interface Held {
+  items: readonly unknown[];
+  digest: string | null;
+  /** Clock time; null: never. */
+  receivedAt: number | null;
+  /** Clock time at which it runs out; null: when a change is announced, or the connection ends. */
+  freshUntil: number | null;
+  problem: string | null;
+  /** Of another connection than the one in use, or its renewal failed. */
+  isStale: boolean;
+  failures: number;
+  /** Not fetched again by use before. */
+  pausedUntil: number;
+  tornWalks: number;
+  /** The next fetch must ask the server, whatever the cache has. */
+  mustAsk: boolean;
+  /** A change was told, and nobody asked for the list since. */
+  isTold: boolean;
+}
+
+export interface ListNow {
+  readonly items: readonly unknown[];
+  readonly freshness: 'fresh' | 'stale';
+  readonly problem: string | null;
+}
+
+export class PeerLists {
+  private readonly peer: ListingPeer;
+  private readonly options: PeerListsOptions;
+  private readonly held = new Map<ListKind, Held>();
+  private readonly waiters = new Map<ListKind, Set<() => void>>();
+
+  constructor(peer: ListingPeer, options: PeerListsOptions) {
+    this.peer = peer;
+    this.options = options;
+  }
+
+  /** Tools listed, or null where no listing succeeded. */
+  get toolCount(): number | null {
+    const held = this.held.get('tools');
+    return held === undefined || held.receivedAt === null ? null : held.items.length;
+  }
+
+  /** Why the last listing of the tools failed. */
+  get toolsProblem(): string | null {
+    return this.held.get('tools')?.problem ?? null;
+  }
+
+  /** When use of the tools fetches them anew; infinite where it does not. */
+  get toolsDueAt(): number {
+    const held = this.held.get('tools');
+    if (held === undefined || !this.peer.isCallable) return Number.POSITIVE_INFINITY;
+    if (held.problem !== null) return held.pausedUntil;
+    return held.freshUntil ?? Number.POSITIVE_INFINITY;
+  }
+
+  declares(kind: ListKind): boolean {
+    return isJsonObject(this.peer.capabilities[LISTS[kind].capability]);
+  }
+
+  /** Somebody needs the tools: they are fetched again, behind the scenes, where they have run out. */
+  useTools(): void {
+    if (this.options.clock.now() >= this.toolsDueAt)
+      this.peer.catalog('tools')?.send({ type: 'catalog.used' });
+  }
+
+  /** What was kept of an earlier connection is not fresh any more, and no answer of a cache is believed. */
+  connectionEnded(): void {
+    for (const [kind, held] of this.held) {
+      held.isStale = true;
+      held.mustAsk = true;
+      held.tornWalks = 0;
+      this.settled(kind);
+    }
+  }
+
+  /** The peer is not to be had: nothing of it is shown any more. */
+  gone(): void {
+    for (const held of this.held.values()) held.items = [];
+  }
+
+  /** The server says that lists changed. */
+  changed(kinds: readonly ListKind[]): void {
+    for (const kind of kinds) {
+      void this.forget(kind);
+      const catalog = this.peer.catalog(kind);
+      this.holdOf(kind).mustAsk = true;
+      if (catalog !== undefined) catalog.send({ type: 'catalog.changed' });
+      else if (kind !== 'tools') this.tell(kind);
+    }
+  }
+
+  /** Notifications may have been missed: everything that was fetched is fetched anew, now. */
+  refetch(): void {
+    for (const kind of LIST_KINDS) {
+      const catalog = this.peer.catalog(kind);
+      this.holdOf(kind).mustAsk = true;
+      if (catalog !== undefined) catalog.send({ type: 'catalog.refresh' });
+      else if (kind !== 'tools' && this.held.get(kind)?.receivedAt != null) this.tell(kind);
+    }
+  }
+
+  refreshTools(): void {
+    this.holdOf('tools').mustAsk = true;
+    this.peer.catalog('tools')?.send({ type: 'catalog.refresh' });
+  }
+
+  /** The list, fetched if it is not there, has run out, or `refresh` is asked for. */
+  async current(kind: ListKind, refresh: boolean): Promise<ListNow> {
+    const held = this.holdOf(kind);
+    held.isTold = false;
+    if (!this.peer.isCallable) return this.now(held, `The peer ${this.peer.name} is not callable.`);
+    if (!this.declares(kind)) return { items: [], freshness: 'fresh', problem: null };
+    let catalog = this.peer.catalog(kind);
+    if (catalog === undefined) {
+      const settled = this.whenSettled(kind);
+      this.peer.wantCatalog(kind);
+      catalog = this.peer.catalog(kind);
+      if (catalog === undefined) return this.now(held, `The peer ${this.peer.name} is not callable.`);
+      await settled;
+      return this.now(held, null);
+    }
+    if (refresh) held.mustAsk = true;
+    if (refresh || this.isDue(held)) {
+      const settled = this.whenSettled(kind);
+      catalog.send({ type: refresh ? 'catalog.refresh' : 'catalog.used' });
+      if (isBusy(catalog)) await settled;
+    } else if (isBusy(catalog)) {
+      const settled = this.whenSettled(kind);
+      // What is known to have changed is not served as if it were not.
+      catalog.send({ type: 'catalog.used' });
+      await settled;
+    }
+    return this.now(held, null);
+  }
+
+  /** The body of the fetch actor. Whatever it comes to, the start of the host need not wait for it any more. */
+  async fetch(kind: ListKind, scope: ExchangeScope<CatalogEvent>): Promise<void> {
+    try {
+      await this.list(kind, scope);
+    } catch (error) {
+      this.failed(kind, `${LISTS[kind].method}: a fault of this host`);
+      throw error;
+    }
+  }
+
+  status(): Partial<Record<ListKind, CatalogStatus>> {
+    const now = this.options.clock.now();
+    const found: Partial<Record<ListKind, CatalogStatus>> = {};
+    for (const [kind, held] of this.held) {
+      const catalog = this.peer.catalog(kind);
+      found[kind] = {
+        state: catalog === undefined ? 'stale' : String(catalog.getSnapshot().value),
+        count: held.receivedAt === null ? null : held.items.length,
+        ageMs: held.receivedAt === null ? null : Math.max(0, Math.round(now - held.receivedAt)),
+        problem: held.problem,
+      };
+    }
+    return found;
+  }
+
+  private async list(kind: ListKind, scope: ExchangeScope<CatalogEvent>): Promise<void> {
+    const { connection } = this.peer;
+    if (connection === null) return;
+    const fetched = await this.obtain(kind, connection);
+    if (this.peer.connection !== connection || !scope.isActive) return;
+    if (!fetched.ok) {
+      const message = this.peer.redact(fetched.message);
+      this.failed(kind, message);
+      scope.report({ type: 'list.failed', message });
+      if (fetched.outcome !== undefined) this.peer.noticed(connection, fetched.outcome);
+      return;
+    }
+    const { items, digest } = fetched;
+    if (this.isTorn(kind)) {
+      // What was seen is a list that the server may never have had.
+      scope.report({ type: 'list.done', count: items.length, digest });
+      return;
+    }
+    const held = this.holdOf(kind);
+    const isOther = held.digest !== null && held.digest !== digest;
+    Object.assign(held, {
+      items,
+      digest,
+      receivedAt: fetched.receivedAt,
+      freshUntil: fetched.freshUntil,
+      problem: null,
+      isStale: false,
+      failures: 0,
+      mustAsk: false,
+    });
+    if (kind === 'tools') {
+      this.options.onListed(fetched.catalog as PeerCatalog);
+      this.peer.toolsSettled();
+    }
+    scope.report({ type: 'list.done', count: items.length, digest });
+    this.settled(kind);
+    if (isOther && kind !== 'tools') this.tell(kind);
+  }
+
+  private failed(kind: ListKind, message: string): void {
+    const held = this.holdOf(kind);
+    held.problem = message;
+    held.isStale = true;
+    held.pausedUntil =
+      this.options.clock.now() +
+      Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(held.failures, 10));
+    held.failures += 1;
+    if (kind === 'tools') {
+      this.options.onListingFailed(message);
+      this.peer.toolsSettled();
+    }
+    queueMicrotask(() => this.settled(kind));
+  }
+
+  private async obtain(kind: ListKind, connection: Connection): Promise<Fetched> {
+    // What a server does not declare is not asked for.
+    if (!this.declares(kind)) return this.nothing(kind);
+    const { cache, partition } = this.options;
+    const era = connection.agreed?.era;
+    if (cache === null || era !== 'modern') return this.walk(kind, this.asking(kind, connection));
+    const key = {
+      method: LISTS[kind].method,
+      params: '',
+      revision: connection.agreed?.revision ?? '',
+      server: this.peer.serverName,
+    };
+    if (this.peer.generation <= 1 && !this.holdOf(kind).mustAsk) {
+      const found = await cache.read(partition, key);
+      if (found !== null && found.freshForMs > 0) {
+        const replayed = await this.walk(kind, () => Promise.resolve(asPage(kind, found.value)));
+        const now = this.options.clock.now();
+        if (replayed.ok) {
+          return { ...replayed, receivedAt: now - found.ageMs, freshUntil: now + found.freshForMs };
+        }
+        this.peer.countFault('cache-value');
+      }
+    }
+    const ticket = cache.begin(partition, key);
+    const raw: JsonValue[] = [];
+    const walked = await this.walk(kind, this.asking(kind, connection, raw));
+    if (walked.ok) void this.keep(ticket, walked, raw);
+    return walked;
+  }
+
+  private async keep(
+    ticket: Ticket,
+    walked: Fetched & { ok: true },
+    raw: readonly JsonValue[],
+  ): Promise<void> {
+    if (walked.freshUntil === null || !Number.isFinite(walked.freshUntil)) return;
+    const ttlMs = Math.floor(walked.freshUntil - this.options.clock.now());
+    if (ttlMs <= 0) return;
+    await this.options.cache?.write(ticket, { value: raw as JsonValue, ttlMs, scope: walked.scope });
+  }
+
+  private async forget(kind: ListKind): Promise<void> {
+    const { cache, partition } = this.options;
+    const revision = this.peer.connection?.agreed?.revision;
+    if (cache === null || revision === undefined) return;
+    await cache.invalidate(partition, {
+      method: LISTS[kind].method,
+      params: '',
+      revision,
+      server: this.peer.serverName,
+    });
+  }
+
+  private asking(kind: ListKind, connection: Connection, raw?: JsonValue[]): Ask {
+    const { method, member } = LISTS[kind];
+    return async (members, timeoutMs) => {
+      const outcome = await connection.request(method, members, { timeoutMs }).outcome;
+      if (resultTypeIsAbsent(outcome) && connection.agreed?.era === 'modern')
+        this.peer.countFault('absent-result-type');
+      if (raw !== undefined && outcome.kind === 'result' && isJsonObject(outcome.result)) {
+        const items = outcome.result[member];
+        if (Array.isArray(items)) for (const item of items as readonly JsonValue[]) raw.push(item);
+      }
+      return outcome;
+    };
+  }
+
+  private async walk(kind: ListKind, request: Ask): Promise<Fetched> {
+    const { clock, listTimeoutMs: timeoutMs } = this.options;
+    if (kind === 'tools') {
+      const listing = await listTools({ peer: this.peer.name, clock, timeoutMs, request });
+      if (!listing.ok) return listing;
+      if (listing.mixedScope) this.peer.countFault('mixed-cache-scope');
+      const { catalog } = listing;
+      return { ...listing, items: catalog.tools, digest: catalog.digest };
+    }
+    const walk = await walkList<Definitions[typeof kind]>({
+      kind,
+      clock,
+      timeoutMs,
+      request,
+      parse: PARSERS[kind],
+    });
+    if (!walk.ok) return walk;
+    if (walk.mixedScope) this.peer.countFault('mixed-cache-scope');
+    for (const _ of walk.malformed) this.peer.countFault('malformed-item');
+    return { ...walk, digest: listDigest(walk.items) };
+  }
+
+  private nothing(kind: ListKind): Fetched {
+    const catalog = emptyCatalog(this.peer.name);
+    return {
+      ok: true,
+      items: [],
+      digest: catalog.digest,
+      receivedAt: this.options.clock.now(),
+      freshUntil: null,
+      scope: 'private',
+      ...(kind === 'tools' ? { catalog } : undefined),
+    };
+  }
+
+  /** Whether a change was announced during the walk; a server that does so each time is believed all the same. */
+  private isTorn(kind: ListKind): boolean {
+    const held = this.holdOf(kind);
+    const torn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
+    held.tornWalks = torn ? held.tornWalks + 1 : 0;
+    return torn && held.tornWalks < MAX_TORN_WALKS;
+  }
+
+  private isDue(held: Held): boolean {
+    const now = this.options.clock.now();
+    if (held.problem !== null) return now >= held.pausedUntil;
+    return held.freshUntil !== null && now >= held.freshUntil;
+  }
+
+  private now(held: Held, problem: string | null): ListNow {
+    const { items, isStale } = held;
+    const why = problem ?? held.problem;
+    return { items, freshness: isStale || why !== null ? 'stale' : 'fresh', problem: why };
+  }
+
+  private holdOf(kind: ListKind): Held {
+    const held = this.held.get(kind);
+    if (held !== undefined) return held;
+    const made: Held = {
+      items: [],
+      digest: null,
+      receivedAt: null,
+      freshUntil: null,
+      problem: null,
+      isStale: false,
+      failures: 0,
+      pausedUntil: 0,
+      tornWalks: 0,
+      mustAsk: false,
+      isTold: false,
+    };
+    this.held.set(kind, made);
+    return made;
+  }
+
+  /** Once, until somebody asks for the list again. */
+  private tell(kind: ListKind): void {
+    const held = this.holdOf(kind);
+    if (held.isTold) return;
+    held.isTold = true;
+    this.options.onChanged(kind);
+  }
+
+  private whenSettled(kind: ListKind): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.waiters.get(kind) ?? new Set();
+      this.waiters.set(kind, waiting.add(resolve));
+    });
+  }
+
+  /** A fetch came to an end that is no torn walk, or the connection ended. */
+  private settled(kind: ListKind): void {
+    const waiting = this.waiters.get(kind);
+    if (waiting === undefined) return;
+    this.waiters.delete(kind);
+    for (const resolve of waiting) resolve();
+  }
+}
+
+type Ask = (members: string, timeoutMs: number) => Promise<Outcome>;
+
+type Fetched =
+  | {
+      readonly ok: true;
+      readonly items: readonly unknown[];
+      readonly digest: string;
+      readonly receivedAt: number;
+      readonly freshUntil: number | null;
+      readonly scope: 'public' | 'private';
+      /** Of the tools. */
+      readonly catalog?: PeerCatalog;
+    }
+  | { readonly ok: false; readonly message: string; readonly outcome?: Outcome };
+
+function isBusy(catalog: CatalogRef): boolean {
+  return catalog.getSnapshot().matches('fetching') || catalog.getSnapshot().matches('stale');
+}
+
+function asPage(kind: ListKind, items: JsonValue): Outcome {
+  return { kind: 'result', written: false, result: { [LISTS[kind].member]: items } };
+}
