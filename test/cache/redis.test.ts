@@ -33,8 +33,11 @@ describe.skipIf(withoutRedis)('over a real Redis', () => {
     redis = await startRedis();
   });
   afterEach(async () => {
-    for (const keyv of keyvs) await (keyv.store as KeyvRedis<string>).disconnect(true);
-    await redis.remove();
+    try {
+      for (const keyv of keyvs) await (keyv.store as KeyvRedis<string>).disconnect(true);
+    } finally {
+      await redis.remove();
+    }
   });
 
   /** A cache as one process has it: its own connection, clock and counters. */

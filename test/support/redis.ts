@@ -39,9 +39,11 @@ export async function startRedis(): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), 'peerage-redis-'));
   const socketPath = join(folder, 'redis.sock');
   let child: ChildProcess | null = null;
+  let watch: ChildProcess | null = null;
   let port = 0;
 
   const kill = (): Promise<void> => {
+    watch?.kill('SIGKILL');
     const running = child;
     child = null;
     if (running === null || running.exitCode !== null || running.signalCode !== null)
@@ -52,16 +54,12 @@ export async function startRedis(): Promise<RedisServer> {
       running.kill('SIGKILL');
     });
   };
-  const endWithTheTest = (): void => {
-    child?.kill('SIGKILL');
-  };
   const start = async (): Promise<void> => {
     child = await launch(folder, socketPath, port);
+    watch = watchOver(child, folder);
   };
-  process.once('exit', endWithTheTest);
   const remove = async (): Promise<void> => {
     await kill();
-    process.removeListener('exit', endWithTheTest);
     rmSync(folder, { recursive: true, force: true });
   };
 
@@ -112,6 +110,19 @@ function launch(folder: string, socketPath: string, port: number): Promise<Child
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}: ${printed}`)));
   });
+}
+
+/**
+ * Redis does not notice that whoever started it is gone, and a test runner may end its workers before they can clean
+ * up. A shell notices: its stdin ends.
+ */
+function watchOver({ pid }: ChildProcess, folder: string): ChildProcess {
+  const script = 'cat >/dev/null; kill -9 "$0"; rm -rf "$1"';
+  const shell = spawn('/bin/sh', ['-c', script, String(pid), folder], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  shell.unref();
+  return shell;
 }
 
 async function freePort(): Promise<number> {
