@@ -15,6 +15,11 @@ export function searchDocuments(query, limit = 10) {
     .map(({ id, title }) => ({ id, title }));
 }
 
+export const documentIds = () => documents.map(({ id }) => id);
+
+/** The text of one document, or undefined. */
+export const readDocument = (id) => documents.find((document) => document.id === id)?.body;
+
 /** The first sentence of `text`; all of it when it has no end. */
 export function summarize(text) {
   return /^.*?[.!?](?=\s|$)/s.exec(text.trim())?.[0] ?? text.trim();

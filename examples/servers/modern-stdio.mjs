@@ -4,13 +4,13 @@
 //   node modern-stdio.mjs --dual   serves the legacy handshake as well
 //
 // Tools: search, summarize, echo, and slow, which answers only by being cancelled; it says so on stderr, and in the
-// file that CANCELLATIONS_FILE names.
+// file that CANCELLATIONS_FILE names. Resources: docs://<id>, one a document. Prompt: explain.
 
 import { appendFileSync } from 'node:fs';
-import { McpServer } from '@modelcontextprotocol/server';
+import { completable, McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
-import { searchDocuments, summarize } from './documents.mjs';
+import { documentIds, readDocument, searchDocuments, summarize } from './documents.mjs';
 
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
 
@@ -65,6 +65,25 @@ function createServer() {
         if (signal.aborted) onCancelled();
         else signal.addEventListener('abort', onCancelled, { once: true });
       }),
+  );
+
+  for (const id of documentIds()) {
+    server.registerResource(id, `docs://${id}`, { mimeType: 'text/plain' }, async (uri) => ({
+      contents: [{ uri: uri.href, mimeType: 'text/plain', text: readDocument(id) }],
+    }));
+  }
+
+  server.registerPrompt(
+    'explain',
+    {
+      description: 'Asks for an explanation of a document.',
+      argsSchema: z.object({
+        id: completable(z.string(), (value) => documentIds().filter((id) => id.startsWith(value))),
+      }),
+    },
+    async ({ id }) => ({
+      messages: [{ role: 'user', content: { type: 'text', text: `Explain: ${readDocument(id)}` } }],
+    }),
   );
 
   return server;

@@ -212,6 +212,7 @@ export class PeerLists {
     const found: Partial<Record<ListKind, CatalogStatus>> = {};
     for (const [kind, held] of this.held) {
       const catalog = this.peer.catalog(kind);
+      if (catalog === undefined && held.receivedAt === null && held.problem === null) continue;
       found[kind] = {
         state: catalog === undefined ? 'stale' : String(catalog.getSnapshot().value),
         count: held.receivedAt === null ? null : held.items.length,

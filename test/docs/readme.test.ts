@@ -15,8 +15,8 @@ const ROOT = join(import.meta.dirname, '../..');
 const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
 
 /** The contents of the code blocks in one language. */
-const blocks = (language: string): string[] =>
-  [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, body = '']) =>
+const blocks = (language: string, page = readme): string[] =>
+  [...page.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, body = '']) =>
     name === language ? [body] : [],
   );
 
@@ -82,6 +82,28 @@ describe('README.md', () => {
   it('keeps the two commands that are to be found by their marks', () => {
     expect(readme).toContain('<!-- command:start -->\n\n```sh\nnpm ci && npm start\n```');
     expect(readme).toContain('<!-- command:test -->\n\n```sh\nnpm ci && npm test\n```');
+  });
+});
+
+describe('docs', () => {
+  it.each([
+    ['calls.md', ['ok 1']],
+    [
+      'changes.md',
+      [
+        "[ 'docs://ocean', 'docs://tides', 'docs://peers' ]",
+        'ok Currents move heat from the equator to the poles.',
+        'ok 1',
+      ],
+    ],
+  ])('the code of %s runs as it stands there', async (name, lines) => {
+    const [code = ''] = blocks('js', readFileSync(join(ROOT, 'docs', name), 'utf8'));
+    const file = join(built.folder, `${name}.mjs`);
+    writeFileSync(file, code);
+    const ran = await run([file]);
+    // What the server tells by itself comes when it comes.
+    const printed = ran.stdout.split('\n').filter((line) => line !== '' && !line.startsWith('docs docs://'));
+    expect({ printed, stderr: ran.stderr, code: ran.code }).toEqual({ printed: lines, stderr: '', code: 0 });
   });
 });
 
