@@ -3,6 +3,14 @@ export { createKeyvStore, type KeyvLike } from './cache/keyvStore.js';
 export { createMemoryStore, type MemoryStoreOptions } from './cache/memoryStore.js';
 export type { Store } from './cache/store.js';
 export type {
+  ElicitResult,
+  FormElicitation,
+  InputContext,
+  InputHandlers,
+  Root,
+  UrlElicitation,
+} from './calls/inputHandlers.js';
+export type {
   AnsweredOutcome,
   CallOptions,
   CallOutcome,
