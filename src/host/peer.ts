@@ -66,6 +66,8 @@ export interface PeerOwnerOptions {
   readonly handlers: InputHandlers;
   readonly cache: ResponseCache | null;
   readonly partition: CachePartition;
+  /** Settles when nothing is left of the peer that had this name before: until then no connection is opened. */
+  readonly after?: Promise<void> | undefined;
   readonly events: PeerOwnerEvents;
 }
 
@@ -112,7 +114,7 @@ export class PeerOwner {
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
   private actor: PeerActor | null = null;
-  private closing: Promise<void> = Promise.resolve();
+  private closing: Promise<void>;
   private isDisposed = false;
   private settledAfterMs = 0;
   private listed = false;
@@ -124,6 +126,7 @@ export class PeerOwner {
 
   constructor(options: PeerOwnerOptions) {
     this.options = options;
+    this.closing = options.after ?? Promise.resolve();
     this.name = options.config.name;
     this.redact = redactor(secretsOf(options.config));
     this.ledger = new Ledger({
@@ -151,46 +154,44 @@ export class PeerOwner {
     });
   }
 
-  /** The chart of this peer, with the parts that touch the wire. */
+  /** The chart of a peer, with the parts that touch the wire; the actor that runs it is given to {@link attach}. */
   machine(): PeerMachine {
-    return createPeerMachine(this.options.random).provide({
-      actors: {
-        probe: fromCallback<PeerEvent, ProbeInput>(({ input, sendBack }) =>
-          runExchange('probe', sendBack, (scope) => runProbe(this, input, scope)),
-        ),
-        initialize: fromCallback<PeerEvent>(({ sendBack }) =>
-          runExchange('initialize', sendBack, (scope) => runInitialize(this, scope)),
-        ),
-        catalog: catalogMachine.provide({
-          actors: {
-            fetch: fromCallback<CatalogEvent, CatalogInput>(({ input, sendBack }) =>
-              runExchange('fetch', sendBack, (scope) => this.lists.fetch(input.kind, scope)),
-            ),
-          },
-        }),
-        subscription: createSubscriptionMachine(this.options.random).provide({
-          actors: {
-            listen: fromCallback<SubscriptionEvent, ListenInput>(({ input, sendBack }) =>
-              this.listen(input.asked, sendBack),
-            ),
-          },
-          actions: { refetch: () => this.subscriptions.refetch() },
-        }),
-      },
-      guards: { mayProbeLegacy: () => this.ledger.refusal() === null },
-      actions: {
-        releaseConnection: () => {
-          void this.release();
-        },
-        requestTurn: () => this.options.events.requestTurn(() => this.tell({ type: 'turn.granted' })),
-      },
-    });
+    return peerLogic(this.options.random);
+  }
+
+  probe(input: ProbeInput, sendBack: (event: PeerEvent) => void): () => void {
+    return runExchange('probe', sendBack, (scope) => runProbe(this, input, scope));
+  }
+
+  initialize(sendBack: (event: PeerEvent) => void): () => void {
+    return runExchange('initialize', sendBack, (scope) => runInitialize(this, scope));
+  }
+
+  fetch({ kind }: CatalogInput, sendBack: (event: CatalogEvent) => void): () => void {
+    return runExchange('fetch', sendBack, (scope) => this.lists.fetch(kind, scope));
+  }
+
+  refetch(): void {
+    this.subscriptions.refetch();
+  }
+
+  mayProbeLegacy(): boolean {
+    return this.ledger.refusal() === null;
+  }
+
+  releaseConnection(): void {
+    void this.release();
+  }
+
+  requestTurn(): void {
+    this.options.events.requestTurn(() => this.tell({ type: 'turn.granted' }));
   }
 
   input(systemId: string): PeerInput {
     const { limits } = this.options;
     return {
       name: this.name,
+      key: this.key,
       systemId,
       preferredRevision: limits.modernRevisions.at(-1) ?? '',
       probeTimeoutMs: limits.probeTimeoutMs,
@@ -208,6 +209,7 @@ export class PeerOwner {
   /** Called once, with the actor that runs {@link machine}. */
   attach(actor: PeerActor): void {
     this.actor = actor;
+    bindOwner(actor, this);
   }
 
   /** Called for every snapshot of the actor, before anybody else hears of it. Returns whether the state is another. */
@@ -232,6 +234,7 @@ export class PeerOwner {
   /** The lists, the breaker and what the server asked belong to a connection that is over. */
   private leftService(state: PeerStateName): void {
     this.lists.connectionEnded();
+    this.subscriptions.connectionEnded();
     this.gate.connectionEnded();
     if (state === 'unavailable' || state === 'stopped') this.lists.gone();
     const reason = this.actor?.getSnapshot().context.reason;
@@ -269,6 +272,7 @@ export class PeerOwner {
 
   /** Why it is not callable at this moment, in one sentence. */
   notCallable(): string {
+    if (this.isDisposed) return `The peer ${this.name} was removed or stopped.`;
     const { state, reason } = this.report();
     return reason === null
       ? `The peer ${this.name} is ${state}.`
@@ -484,12 +488,15 @@ export class PeerOwner {
   /** Idempotent. No connection is opened after it. */
   dispose(): Promise<void> {
     this.isDisposed = true;
+    forgetKey(this.key);
     this.isDraining = false;
-    this.gate.close();
     for (const connection of this.retired) {
       this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
     }
-    return this.release();
+    const released = this.release();
+    // Without a connection: whoever waits for it to be callable is told that it will not be.
+    this.gate.close();
+    return released;
   }
 
   /** What a request came to, for what it says of the connection, whatever the request was (N14). */

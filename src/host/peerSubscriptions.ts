@@ -6,23 +6,16 @@ import type { ActorRefFrom } from 'xstate';
 import type { SubscriptionEvent, SubscriptionFilter } from '../machines/ports.js';
 import type { subscriptionMachine } from '../machines/subscriptionMachine.js';
 import { subscriptionStateOf } from '../machines/subscriptionMachine.js';
-import { METHOD_NOT_FOUND } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import { LIST_KINDS, LISTS, type ListKind } from '../protocol/lists.js';
-import { sanitizeText } from '../protocol/sanitize.js';
 import type { Connection } from '../transports/connection.js';
 import type { ExchangeScope } from './exchangeScope.js';
+import { LegacySubscriptions } from './legacySubscriptions.js';
+import { kindsChangedBy, Listening, RESOURCE_UPDATED } from './listening.js';
 import type { SubscriptionStatus } from './status.js';
 
-/** The member of `_meta` that says to which subscription a message belongs: the id of its listen request. */
-export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId';
-
-const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
-const RESOURCE_UPDATED = 'notifications/resources/updated';
-
-/** How long `resources/subscribe` and its counterpart may take (legacy). */
-const SUBSCRIBE_TIMEOUT_MS = 10_000;
+const NO_RESOURCES = 'The server offers no resources.';
 
 export type SubscriptionRef = ActorRefFrom<typeof subscriptionMachine>;
 
@@ -46,50 +39,48 @@ export interface PeerSubscriptionsOptions {
   readonly onGap: () => void;
 }
 
-/** One `subscriptions/listen` on its way. */
-interface Listening {
-  id: number | null;
-  readonly connection: Connection;
-  readonly scope: ExchangeScope<SubscriptionEvent>;
-  acknowledged: boolean;
-  /** Came before the id was known. */
-  early: JsonObject[];
-}
-
 export class PeerSubscriptions {
   private readonly peer: SubscribingPeer;
   private readonly options: PeerSubscriptionsOptions;
+  private readonly listening: Listening;
+  private readonly legacy: LegacySubscriptions;
   /** URIs that the host subscribed to, with how often. */
   private readonly uris = new Map<string, number>();
-  private current: Listening | null = null;
-  private problem: string | null = null;
-  /** The connection on which the lists were there, and listening was begun. */
+  /** The connection on which listening was begun; null while nothing is served. */
   private begunOn: Connection | null = null;
+  private isChanged = false;
 
   constructor(peer: SubscribingPeer, options: PeerSubscriptionsOptions) {
     this.peer = peer;
     this.options = options;
+    this.listening = new Listening(peer, {
+      onListsChanged: (kinds) => options.onListsChanged(kinds),
+      onResourceUpdated: (params) => this.updated(params),
+    });
+    this.legacy = new LegacySubscriptions(peer, this.uris, (uri) => {
+      if (this.uris.has(uri)) options.onResourceUpdated(uri, false);
+    });
   }
 
-  /** The peer is callable and has listed: listen. */
+  /** The peer is callable and has listed: listen. Does nothing where that was begun. */
   begin(): void {
     const { connection } = this.peer;
     if (connection === null || this.begunOn === connection) return;
-    const isFirst = this.begunOn === null;
     this.begunOn = connection;
-    this.problem = null;
-    if (connection.agreed?.era === 'legacy') {
-      for (const uri of this.uris.keys()) this.subscribeLegacy(connection, uri, isFirst);
-    } else {
-      this.listen();
-    }
+    this.apply();
+  }
+
+  /** The peer serves no calls any more, on whatever connection it does again. */
+  connectionEnded(): void {
+    this.begunOn = null;
+    this.legacy.connectionEnded();
   }
 
   /** Counts how often; the last one to leave ends it. */
   subscribe(uri: string): () => void {
     const count = this.uris.get(uri) ?? 0;
     this.uris.set(uri, count + 1);
-    if (count === 0) this.added(uri);
+    if (count === 0) this.changed();
     let isSubscribed = true;
     return () => {
       if (!isSubscribed) return;
@@ -99,37 +90,26 @@ export class PeerSubscriptions {
         this.uris.set(uri, left);
       } else {
         this.uris.delete(uri);
-        this.removed(uri);
+        this.changed();
       }
     };
   }
 
   /** A notification of the server. Those that are none of this module's are dropped. */
-  hear(connection: Connection, method: string, params: JsonObject | undefined): void {
+  hear(connection: Connection, method: string, params: JsonObject = {}): void {
     if (connection !== this.peer.connection) return;
-    if (connection.agreed?.era === 'legacy') this.hearLegacy(method, params);
-    else this.hearModern(method, params ?? {});
-  }
-
-  /** The body of the listen actor: one request, from its write to its end. Returns how to end it. */
-  listenOnce(asked: SubscriptionFilter, scope: ExchangeScope<SubscriptionEvent>, signal: AbortSignal): void {
-    const { connection } = this.peer;
-    if (connection === null || !connection.isOpen) {
-      scope.report({ type: 'listen.lost', message: 'the connection is gone' });
+    if (connection.agreed?.era !== 'legacy') {
+      this.listening.hear(method, params);
       return;
     }
-    const listening: Listening = { id: null, connection, scope, acknowledged: false, early: [] };
-    this.current = listening;
-    const request = connection.listen(`"notifications":${JSON.stringify(asked)}`, {
-      signal,
-      onWritten: () => scope.report({ type: 'listen.written' }),
-    });
-    listening.id = request.id;
-    for (const params of listening.early.splice(0)) this.acknowledge(params);
-    void request.outcome.then((outcome) => {
-      if (this.current === listening) this.current = null;
-      this.ended(listening, outcome);
-    });
+    const kinds = kindsChangedBy(method);
+    if (kinds.length > 0) this.options.onListsChanged(kinds);
+    else if (method === RESOURCE_UPDATED) this.updated(params);
+  }
+
+  /** The body of the listen actor: one request, from its write to its end, which `signal` brings about. */
+  listenOnce(asked: SubscriptionFilter, scope: ExchangeScope<SubscriptionEvent>, signal: AbortSignal): void {
+    this.listening.listen(asked, scope, signal);
   }
 
   /** What the subscription's chart asks for after every acknowledgement. */
@@ -139,14 +119,33 @@ export class PeerSubscriptions {
   }
 
   status(): SubscriptionStatus | null {
-    const actor = this.peer.subscription();
-    if (actor !== undefined) {
-      const snapshot = actor.getSnapshot();
-      const { missing, problem } = snapshot.context;
-      return { state: subscriptionStateOf(snapshot), missing, problem };
+    const { connection, isCallable } = this.peer;
+    if (!isCallable) return null;
+    return connection?.agreed?.era === 'legacy' ? this.legacyStatus() : this.modernStatus();
+  }
+
+  private legacyStatus(): SubscriptionStatus {
+    const { uris, problem } = this.legacy.missing;
+    return { state: 'listening', missing: uris, problem };
+  }
+
+  private modernStatus(): SubscriptionStatus | null {
+    const snapshot = this.peer.subscription()?.getSnapshot();
+    const unasked = this.offersResources ? [] : [...this.uris.keys()];
+    const nothing = unasked.length > 0 ? NO_RESOURCES : null;
+    if (snapshot === undefined || Object.keys(snapshot.context.asked).length === 0) {
+      return nothing === null ? null : { state: 'closed', missing: unasked, problem: nothing };
     }
-    if (this.peer.connection?.agreed?.era !== 'legacy' || !this.peer.isCallable) return null;
-    return { state: 'listening', missing: [], problem: this.problem };
+    const { missing, problem } = snapshot.context;
+    return {
+      state: subscriptionStateOf(snapshot),
+      missing: [...missing, ...unasked],
+      problem: problem ?? nothing,
+    };
+  }
+
+  private get offersResources(): boolean {
+    return isJsonObject(this.peer.capabilities['resources']);
   }
 
   private wanted(): SubscriptionFilter {
@@ -157,165 +156,44 @@ export class PeerSubscriptions {
       if (isJsonObject(declared) && declared['listChanged'] === true) filter[LISTS[kind].filter] = true;
     }
     // Whether the server offers it for a resource, its acknowledgement says.
-    if (this.uris.size > 0 && isJsonObject(capabilities['resources'])) {
+    if (this.uris.size > 0 && this.offersResources)
       filter.resourceSubscriptions = [...this.uris.keys()].sort();
-    }
     return filter;
   }
 
-  private listen(): void {
+  /** What is subscribed to in one turn of the event loop is told at once: each change is a new listen. */
+  private changed(): void {
+    if (this.isChanged) return;
+    this.isChanged = true;
+    setImmediate(() => {
+      this.isChanged = false;
+      this.apply();
+    });
+  }
+
+  private apply(): void {
+    const { connection } = this.peer;
+    if (connection === null || this.begunOn !== connection || !this.peer.isCallable) return;
+    if (connection.agreed?.era === 'legacy') {
+      this.legacy.apply(connection);
+      return;
+    }
     const asked = this.wanted();
     if (Object.keys(asked).length > 0 || this.peer.subscription() !== undefined)
       this.peer.wantSubscription(asked);
   }
 
-  private added(uri: string): void {
-    const { connection } = this.peer;
-    if (connection === null || this.begunOn !== connection || !this.peer.isCallable) return;
-    if (connection.agreed?.era === 'legacy') this.subscribeLegacy(connection, uri, true);
-    else this.listen();
-  }
-
-  private removed(uri: string): void {
-    const { connection } = this.peer;
-    if (connection === null || this.begunOn !== connection || !this.peer.isCallable) return;
-    if (connection.agreed?.era !== 'legacy') {
-      this.listen();
-      return;
-    }
-    void connection.request('resources/unsubscribe', `"uri":${JSON.stringify(uri)}`, {
-      timeoutMs: SUBSCRIBE_TIMEOUT_MS,
-    });
-  }
-
-  /** @param isFirst nothing was missed before */
-  private subscribeLegacy(connection: Connection, uri: string, isFirst: boolean): void {
-    const resources = this.peer.capabilities['resources'];
-    if (!isJsonObject(resources) || resources['subscribe'] !== true) {
-      this.problem = 'The server offers no subscriptions to resources.';
-      return;
-    }
-    const { outcome } = connection.request('resources/subscribe', `"uri":${JSON.stringify(uri)}`, {
-      timeoutMs: SUBSCRIBE_TIMEOUT_MS,
-    });
-    void outcome.then((settled) => {
-      if (this.peer.connection !== connection) return;
-      this.peer.noticed(connection, settled);
-      if (settled.kind !== 'result') {
-        this.problem = this.peer.redact(`resources/subscribe: ${describe(settled)}`);
-      } else if (!isFirst && this.uris.has(uri)) {
-        this.options.onResourceUpdated(uri, false);
-      }
-    });
-  }
-
-  private hearLegacy(method: string, params: JsonObject | undefined): void {
-    const kinds = LIST_KINDS.filter((kind) => LISTS[kind].changed === method);
-    if (kinds.length > 0) this.options.onListsChanged(kinds);
-    else if (method === RESOURCE_UPDATED) this.updated(params ?? {});
-  }
-
-  private hearModern(method: string, params: JsonObject): void {
-    const kinds = LIST_KINDS.filter((kind) => LISTS[kind].changed === method);
-    if (kinds.length === 0 && method !== RESOURCE_UPDATED && method !== ACKNOWLEDGED) return;
-    const meta = params['_meta'];
-    const id = isJsonObject(meta) ? meta[SUBSCRIPTION_ID_META_KEY] : undefined;
-    const { current } = this;
-    if (method === ACKNOWLEDGED) {
-      if (current !== null && current.id === null) current.early.push(params);
-      else this.acknowledge(params);
-    } else if (id !== undefined && (current === null || id !== current.id)) {
-      // Of a subscription that is over, or was never there.
-      this.peer.countFault('foreign-notification');
-    } else if (kinds.length > 0) {
-      // Outside a subscription a server may not notify at all; a hint to look again can be heard all the same.
-      if (id === undefined) this.peer.countFault('unsubscribed-notification');
-      this.options.onListsChanged(kinds);
-    } else if (id === undefined) {
-      this.peer.countFault('unsubscribed-notification');
-    } else {
-      this.updated(params);
-    }
-  }
-
-  private acknowledge(params: JsonObject): void {
-    const { current } = this;
-    const meta = params['_meta'];
-    const id = isJsonObject(meta) ? meta[SUBSCRIPTION_ID_META_KEY] : undefined;
-    if (current === null || id !== current.id) {
-      this.peer.countFault('foreign-notification');
-      return;
-    }
-    current.acknowledged = true;
-    current.scope.report({ type: 'listen.acknowledged', acknowledged: readFilter(params['notifications']) });
-  }
-
   private updated(params: JsonObject): void {
     const { uri } = params;
     // A server may tell of a part of what is subscribed to (resources: subscriptions).
-    const about = typeof uri === 'string' ? [...this.uris.keys()].filter((own) => isWithin(uri, own)) : [];
-    if (about.length === 0) this.peer.countFault('foreign-notification');
-    else if (typeof uri === 'string') this.options.onResourceUpdated(uri, true);
-  }
-
-  private ended(listening: Listening, outcome: Outcome): void {
-    const { scope, connection } = listening;
-    if (!scope.isActive) return;
-    const message = this.peer.redact(describe(outcome));
-    if (outcome.kind === 'result' || (outcome.kind === 'cancelled' && outcome.written)) {
-      scope.report({ type: 'listen.ended', message });
-    } else if (outcome.kind === 'error' || outcome.kind === 'malformed') {
-      const permanent = outcome.kind === 'error' && outcome.error.code === METHOD_NOT_FOUND;
-      scope.report({ type: 'listen.refused', message, permanent });
-    } else if (outcome.kind === 'unauthorized') {
-      // Calls work, so nobody is asked to sign in for a stream that is an extra.
-      scope.report({ type: 'listen.refused', message, permanent: true });
+    if (typeof uri === 'string' && [...this.uris.keys()].some((own) => isWithin(uri, own))) {
+      this.options.onResourceUpdated(uri, true);
     } else {
-      scope.report({ type: 'listen.lost', message });
-      this.peer.noticed(connection, outcome);
+      this.peer.countFault('foreign-notification');
     }
   }
-}
-
-function readFilter(value: unknown): SubscriptionFilter {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return {};
-  const given = value as Readonly<Record<string, unknown>>;
-  const uris = given['resourceSubscriptions'];
-  const filter: { -readonly [Member in keyof SubscriptionFilter]: SubscriptionFilter[Member] } = {};
-  if (given['toolsListChanged'] === true) filter.toolsListChanged = true;
-  if (given['promptsListChanged'] === true) filter.promptsListChanged = true;
-  if (given['resourcesListChanged'] === true) filter.resourcesListChanged = true;
-  if (Array.isArray(uris)) {
-    filter.resourceSubscriptions = uris.filter((uri): uri is string => typeof uri === 'string');
-  }
-  return filter;
 }
 
 function isWithin(uri: string, subscribed: string): boolean {
   return uri === subscribed || uri.startsWith(subscribed.endsWith('/') ? subscribed : `${subscribed}/`);
-}
-
-function describe(outcome: Outcome): string {
-  switch (outcome.kind) {
-    case 'result':
-      return 'the server ended the subscription';
-    case 'cancelled':
-      return outcome.detail;
-    case 'error':
-      return `error ${outcome.error.code} (${sanitizeText(outcome.error.message, 200)})`;
-    case 'malformed':
-      return sanitizeText(outcome.detail, 200);
-    case 'closed':
-      return `the stream ended (${sanitizeText(outcome.cause.detail, 200)})`;
-    case 'unreachable':
-      return sanitizeText(outcome.cause.detail, 200);
-    case 'unauthorized':
-      return `HTTP ${outcome.status}`;
-    case 'timeout':
-      return `no answer within ${Math.round(outcome.timeoutMs)} ms`;
-    case 'session-lost':
-      return 'the session is gone (HTTP 404)';
-    case 'withheld':
-      return 'it was broken off';
-  }
 }

@@ -6,6 +6,7 @@ import { createMemoryStore } from '../cache/memoryStore.js';
 import { ResponseCache } from '../cache/responseCache.js';
 import type { Store } from '../cache/store.js';
 import { callTool } from '../calls/call.js';
+import { capabilitiesOf } from '../calls/inputCapabilities.js';
 import type { InputHandlers } from '../calls/inputHandlers.js';
 import type { CallOptions, CallOutcome } from '../calls/outcome.js';
 import type { CallPolicy } from '../calls/policy.js';
@@ -32,6 +33,7 @@ import { HostRequests } from './requests.js';
 import { StartQueue } from './startQueue.js';
 import type { HostStatus } from './status.js';
 import { transportFor } from './transportFor.js';
+import { wallClockOf } from './wallClock.js';
 
 /** Where request ids start: somewhere in here, so that a server which answers with a constant is noticed at once. */
 const FIRST_IDS = 1_000_000;
@@ -58,6 +60,8 @@ export class HostRuntime implements HostPort {
   private readonly ids: IdSource;
   private readonly store: RegistryStore;
   private readonly owners = new Map<string, PeerOwner>();
+  /** Peers that were removed and are not gone yet, by name. */
+  private readonly leaving = new Map<string, Promise<void>>();
   private readonly queue: StartQueue;
   readonly requests: HostRequests;
   private readonly port: RequestPort;
@@ -96,8 +100,8 @@ export class HostRuntime implements HostPort {
     this.queue = new StartQueue(options.maxSimultaneousStarts);
     this.handlers = handlers;
     this.cache = new ResponseCache({
-      store: store ?? createMemoryStore(),
-      now: () => Date.now(),
+      store: store ?? createMemoryStore({ now: clock.now }),
+      now: wallClockOf(clock),
       clock,
       onFault: (kind) => this.cacheFaults.set(kind, (this.cacheFaults.get(kind) ?? 0) + 1),
     });
@@ -140,6 +144,8 @@ export class HostRuntime implements HostPort {
 
   call(lease: Lease, name: string, args?: JsonObject, options?: CallOptions): Promise<CallOutcome> {
     const outcome = callTool(this.port, lease, name, args, options);
+    const peer = lease.entries.get(name)?.peer;
+    if (peer !== undefined) this.owners.get(peer)?.lists.useTools();
     // Nobody listens: nothing is added to the way of a call.
     return this.listeners.has('call') ? this.telling(outcome) : outcome;
   }
@@ -186,7 +192,7 @@ export class HostRuntime implements HostPort {
     this.end();
     const owners = [...this.owners.values()];
     for (const owner of owners) owner.tell({ type: 'host.stop' });
-    await Promise.all(owners.map((owner) => owner.dispose()));
+    await Promise.all([...owners.map((owner) => owner.dispose()), ...this.leaving.values()]);
     this.wake();
     return { peers: this.reports() };
   }
@@ -234,7 +240,11 @@ export class HostRuntime implements HostPort {
     this.tell({ type: 'host.removePeer', name });
     this.tellRegistry({ type: 'peer.removed', peer: name });
     this.wake();
-    await owner.dispose();
+    const gone = owner.dispose().then(() => {
+      if (this.leaving.get(name) === gone) this.leaving.delete(name);
+    });
+    this.leaving.set(name, gone);
+    await gone;
   }
 
   forget(name: string): void {
@@ -283,7 +293,8 @@ export class HostRuntime implements HostPort {
       ratchet: this.ratchet,
       handlers: this.handlers,
       cache: this.cache,
-      partition: partitionOf(peer, this.hostContext),
+      partition: partitionOf(peer, this.hostContext, capabilitiesOf(this.handlers)),
+      after: this.leaving.get(peer.name),
       events: {
         listed: (catalog) => this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) }),
         listingFailed: () => this.tellRegistry({ type: 'catalog.failed', peer: peer.name }),

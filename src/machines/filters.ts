@@ -32,3 +32,8 @@ export function missingOf(asked: SubscriptionFilter, acknowledged: SubscriptionF
 export function isSameFilter(one: SubscriptionFilter, other: SubscriptionFilter): boolean {
   return missingOf(one, other).length === 0 && missingOf(other, one).length === 0;
 }
+
+/** Whether a filter asks for nothing. */
+export function isEmptyFilter(filter: SubscriptionFilter): boolean {
+  return missingOf(filter, {}).length === 0;
+}

@@ -6,7 +6,7 @@
  */
 import { assign, type ErrorActorEvent, fromCallback, type SnapshotFrom, setup } from 'xstate';
 import { jitteredMs } from './backoff.js';
-import { cutFilter, isSameFilter, missingOf } from './filters.js';
+import { cutFilter, isEmptyFilter, isSameFilter, missingOf } from './filters.js';
 import type { ListenInput, SubscriptionContext, SubscriptionEvent, SubscriptionInput } from './ports.js';
 
 const types = {
@@ -50,6 +50,7 @@ export const subscriptionMachine = setup({
   guards: {
     isPermanent: ({ event }) => event.type === 'listen.refused' && event.permanent,
     isLastRefusal: ({ context }) => context.refusals + 1 >= context.maxRefusals,
+    asksForNothing: ({ event }) => event.type === 'filter.changed' && isEmptyFilter(event.asked),
     asksForOther: ({ context, event }) =>
       event.type === 'filter.changed' && !isSameFilter(context.asked, event.asked),
   },
@@ -65,6 +66,7 @@ export const subscriptionMachine = setup({
     noteSilence: assign(({ context }) => ({
       problem: `no acknowledgement within ${context.timing.ackTimeoutMs} ms`,
     })),
+    forgetProblem: assign({ problem: null }),
     noteCrash: assign({ problem: 'a fault of this host while listening' }),
     countRefusal: assign(({ context }) => ({ refusals: context.refusals + 1 })),
     resetCounts: assign({ attempts: 0, refusals: 0 }),
@@ -97,7 +99,10 @@ export const subscriptionMachine = setup({
     problem: null,
   }),
   on: {
-    'filter.changed': { guard: 'asksForOther', target: '.requested', actions: 'takeFilter' },
+    'filter.changed': [
+      { guard: 'asksForNothing', target: '.closed', actions: ['takeFilter', 'resetCounts', 'forgetProblem'] },
+      { guard: 'asksForOther', target: '.requested', actions: 'takeFilter' },
+    ],
     // In every state: the listen may also fail in its cleanup, when it was left already, and an error that no
     // transition takes would end the subscription and with it the peer.
     'xstate.error.actor.*': { target: '.closed', actions: 'noteCrash' },
@@ -169,10 +174,13 @@ export const subscriptionMachine = setup({
       after: { backoff: { target: 'requested' } },
     },
     closed: {
-      description: 'Given up, or not offered: changes are seen when lists are fetched anew.',
+      description: 'Given up, not offered, or not asked for: changes are seen when lists are fetched anew.',
       meta: { spec },
       on: {
-        'filter.changed': { target: 'requested', actions: ['takeFilter', 'resetCounts'] },
+        'filter.changed': [
+          { guard: 'asksForNothing', actions: ['takeFilter', 'resetCounts', 'forgetProblem'] },
+          { target: 'requested', actions: ['takeFilter', 'resetCounts'] },
+        ],
       },
     },
   },

@@ -115,17 +115,12 @@ describe('start', () => {
   });
 
   it('starts a bounded number of peers at the same time', async () => {
-    let negotiating = 0;
-    let most = 0;
-    const count = (message: { method?: string }): undefined => {
-      if (message.method === 'server/discover') negotiating += 1;
-      most = Math.max(most, negotiating);
-      if (message.method === 'tools/list') negotiating -= 1;
-    };
-    const fakes = Object.fromEntries(
-      Array.from({ length: 9 }, (_, i) => [`p${i}`, modernFake({ on: count })]),
-    );
+    const fakes = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`p${i}`, modernFake()]));
     const host = hostWith(fakes, { maxSimultaneousStarts: 2 });
+    let most = 0;
+    host.on('peer', () => {
+      most = Math.max(most, host.peers().filter((peer) => peer.state === 'probing').length);
+    });
     await host.start();
     expect(most).toBe(2);
     expect(host.peers().every((peer) => peer.state === 'modern')).toBe(true);

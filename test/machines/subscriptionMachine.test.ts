@@ -19,6 +19,7 @@ import {
 } from './subscriptionDriver.js';
 
 const other: SubscriptionFilter = { toolsListChanged: true, resourceSubscriptions: ['file:///b'] };
+const nothing: SubscriptionFilter = { toolsListChanged: false, resourceSubscriptions: [] };
 const changed = (asked: SubscriptionFilter): SubscriptionEvent => ({ type: 'filter.changed', asked });
 
 /** The events that lead into a state, with `maxRefusals` of 3. */
@@ -47,6 +48,11 @@ const rows: readonly Row[] = [
   ['opening', refused, 'backoff'],
   ['opening', unknown, 'closed'],
   ['opening', changed(other), 'opening'],
+  ['opening', changed(nothing), 'closed'],
+  ['awaitingAck', changed(nothing), 'closed'],
+  ['listening', changed(nothing), 'closed'],
+  ['backoff', changed(nothing), 'closed'],
+  ['closed', changed(nothing), 'closed'],
   ['awaitingAck', acknowledged(), 'listening'],
   ['awaitingAck', 'its deadline passes', 'backoff'],
   ['awaitingAck', ended, 'closed'],
@@ -285,6 +291,19 @@ describe('another filter', () => {
       subscription.send(changed(same));
       expect(subscription.state).toBe(state === 'closed' ? 'opening' : state);
       expect(subscription.listens).toHaveLength(state === 'closed' ? 2 : 1);
+    }
+  });
+
+  it('that asks for nothing ends it, without a complaint, until something is asked for again', () => {
+    for (const state of Object.keys(wayInto) as SubscriptionState[]) {
+      const subscription = into(state);
+      subscription.send(changed(nothing));
+      expect(subscription.running).toBe(0);
+      expect(subscription.clock.pendingTimers).toBe(0);
+      expect(subscription.context).toMatchObject({ asked: nothing, problem: null, refusals: 0, attempts: 0 });
+      subscription.send(changed(other));
+      expect(subscription.state).toBe('opening');
+      expect(subscription.listens).toHaveLength(2);
     }
   });
 
