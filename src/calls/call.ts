@@ -34,6 +34,8 @@ export async function callTool(
   if (serialized === null) {
     return call.fail('invalid-arguments', 'The arguments cannot be written as a JSON object.');
   }
+  const meta = options.meta === undefined ? undefined : serialize(options.meta);
+  if (meta === null) return call.fail('invalid-arguments', 'The extra _meta cannot be written as JSON.');
   call.argumentsText = serialized.text;
   const pending = port.validators.validate(entry.digest, entry.inputSchema, serialized.value);
   const validation: ValidationResult = pending instanceof Promise ? await pending : pending;
@@ -45,7 +47,7 @@ export async function callTool(
     const ready = port.validators.prepare(outputKey(entry), entry.outputSchema);
     if (ready instanceof Promise) await ready;
   }
-  const execution = call.execution(peer, entry, serialized.value as JsonObject, options);
+  const execution = call.execution(peer, entry, serialized.value, options, meta?.value);
   const begun = execution.begin();
   let conclusion: Conclusion | null = null;
   if (begun === null) {
@@ -75,7 +77,13 @@ class Call {
     this.startedAt = port.clock.now();
   }
 
-  execution(peer: PeerCalls, entry: CatalogEntry, args: JsonObject, options: CallOptions): Execution {
+  execution(
+    peer: PeerCalls,
+    entry: CatalogEntry,
+    args: JsonObject,
+    options: CallOptions,
+    meta: JsonObject | undefined,
+  ): Execution {
     const { port } = this;
     this.carried = new Execution(
       port,
@@ -91,7 +99,7 @@ class Call {
         signal: options.signal,
         timeoutMs: options.timeoutMs,
         onProgress: options.onProgress,
-        meta: options.meta,
+        meta,
       },
       this.startedAt,
     );
@@ -157,10 +165,13 @@ class Call {
   private interpret(entry: CatalogEntry, outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
     const { port } = this;
     if (outcome.kind === 'withheld' && !isCurrentRoute(entry, port.currentLease())) {
-      if (this.attempts === 0) return this.stale();
+      const delivery = this.carried?.unsent ?? 'not-sent';
+      if (delivery === 'not-sent') return this.stale();
       const message =
-        'The tool changed while the call was under way; an earlier attempt may have been executed.';
-      return { ...this.facts(), status: 'unavailable', delivery: 'unknown', message };
+        delivery === 'answered'
+          ? 'The tool changed while the server waited for input; the input was not sent.'
+          : 'The tool changed while the call was under way; an earlier attempt may have been executed.';
+      return { ...this.facts(), status: 'unavailable', delivery, message };
     }
     if (outcome.kind === 'closed' && outcome.cause.kind === 'host' && port.isEnding()) {
       return this.interpreted({
@@ -175,7 +186,8 @@ class Call {
   /** What an earlier attempt may have done is not undone by a later one that was not sent. */
   private interpreted(outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
     const read = interpretOutcome(outcome);
-    const delivery: Delivery = read.delivery === 'not-sent' && this.attempts > 0 ? 'unknown' : read.delivery;
+    const delivery: Delivery =
+      read.delivery === 'not-sent' && this.carried !== null ? this.carried.unsent : read.delivery;
     return { ...this.facts(), ...read, delivery };
   }
 
@@ -227,11 +239,11 @@ class Call {
  * The bytes that go on the wire, and the value that they mean: what is validated is what is sent, whatever `toJSON`
  * or `undefined` the caller's object holds.
  */
-function serialize(args: JsonObject): { readonly text: string; readonly value: JsonValue } | null {
+function serialize(args: JsonObject): { readonly text: string; readonly value: JsonObject } | null {
   try {
     const text = JSON.stringify(args);
     if (typeof text !== 'string' || text[0] !== '{') return null;
-    return { text, value: JSON.parse(text) as JsonValue };
+    return { text, value: JSON.parse(text) as JsonObject };
   } catch {
     return null;
   }

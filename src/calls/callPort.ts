@@ -36,11 +36,16 @@ export interface PeerCalls extends ConfiguredPeer {
    * sentence, where that will not be, or not soon.
    */
   whenCallable(not: Connection | null): Coming<Channel | string>;
+  /** Settles with the reason, in one sentence, when the peer is not callable and will not be soon. */
+  whenGone(): Coming<string>;
   /** Whether `connection` is still the one in use of a callable peer. Asked in the tick of the write. */
   isCurrent(connection: Connection): boolean;
   /** Asks the breaker; a text says why nothing is let through. */
   admit(): Admission | { readonly refused: string };
-  /** What a request came to, for what it says of the connection and for the statistics. */
+  /**
+   * What a request came to, for what it says of the connection and for the statistics. Where it says that the peer is
+   * gone, the peer is not callable on this connection any more when this returns.
+   */
   settled(connection: Connection, outcome: Outcome, durationMs: number, admission: Admission): void;
   countFault(kind: 'absent-result-type' | 'policy'): void;
 }

@@ -12,15 +12,11 @@ import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import type { Connection } from '../transports/connection.js';
 import type { Admission, CallPort, Channel, PeerCalls } from './callPort.js';
-import { readInputRequired } from './inputRequired.js';
+import { inputsOf } from './inputWait.js';
+import { interpretOutcome } from './interpret.js';
 import type { CallProgress, Delivery } from './outcome.js';
-import { answerRound } from './rounds.js';
+import { MAX_SENDS, mayBeSentAgain, type NoResult, pauseMs } from './repetition.js';
 import { type Interruption, LONGEST_TIMEOUT_MS, type Waited, waitUntil } from './waiting.js';
-
-/** A repeatable call is sent so often at most. */
-const MAX_SENDS = 4;
-/** First wait before a call is repeated on the same connection; doubles, with jitter. */
-const REPEAT_AFTER_MS = 250;
 
 /** What is to be sent. */
 export interface ExecutionRequest {
@@ -65,11 +61,15 @@ export class Execution {
   private readonly peer: PeerCalls;
   private readonly request: ExecutionRequest;
   private readonly timeoutMs: number;
+  /** One for the queue, all rounds, waits for a reconnect and repetitions. Progress moves it, up to {@link latest}. */
   private deadline: number;
+  private readonly latest: number;
   private sentAt = 0;
   private admission: Admission = 'pass';
   private hasPlace = false;
   private rounds = 0;
+  /** A request was written that got no answer. */
+  private isUncertain = false;
   /** Serialized inputs of the round to come. */
   private inputs = '';
 
@@ -81,6 +81,17 @@ export class Execution {
     // `NaN` and nonsense count as no time at all.
     this.timeoutMs = Math.min(request.timeoutMs ?? port.callTimeoutMs, LONGEST_TIMEOUT_MS);
     this.deadline = this.timeoutMs > 0 ? startedAt + this.timeoutMs : startedAt;
+    // What the caller gave is never shortened.
+    this.latest = Math.max(startedAt + port.maxCallMs, this.deadline);
+  }
+
+  /**
+   * The delivery of a call that ends while nothing of it is on the wire. A server that asked for input has answered: it
+   * did not complete the call.
+   */
+  get unsent(): Delivery {
+    if (this.attempts === 0) return 'not-sent';
+    return this.isUncertain ? 'unknown' : 'answered';
   }
 
   /** Whether the last request carried answers to a server's questions: its result is never cached. */
@@ -125,7 +136,7 @@ export class Execution {
         channel = await this.waitForPlace();
       } else if (outcome.kind === 'result') {
         const refused = await this.answer(outcome.result as JsonObject);
-        channel = refused ?? (await this.currentChannel(null));
+        channel = refused ?? (await this.currentChannel());
       } else {
         channel = await this.waitForRepetition(outcome);
       }
@@ -172,7 +183,7 @@ export class Execution {
                 onProgress(progress);
               },
               extendByMs: this.timeoutMs,
-              maxTotalMs: this.startedAt + port.maxCallMs - now,
+              maxTotalMs: this.latest - now,
             }),
       },
     );
@@ -182,12 +193,15 @@ export class Execution {
 
   /** A report of progress moves the one deadline, up to the longest life of a call. */
   private extend(): void {
-    const latest = this.startedAt + this.port.maxCallMs;
-    this.deadline = Math.max(this.deadline, Math.min(this.port.clock.now() + this.timeoutMs, latest));
+    const extended = Math.min(this.port.clock.now() + this.timeoutMs, this.latest);
+    this.deadline = Math.max(this.deadline, extended);
   }
 
   private heard(outcome: Outcome): void {
-    if (outcome.written) this.attempts += 1;
+    if (outcome.written) {
+      this.attempts += 1;
+      if (outcome.kind !== 'result' && isUnanswered(outcome)) this.isUncertain = true;
+    }
     const { connection } = this.channel as Channel;
     this.peer.settled(connection, outcome, this.port.clock.now() - this.sentAt, this.admission);
   }
@@ -202,25 +216,17 @@ export class Execution {
   }
 
   /** Whether the request may be sent again after this. */
-  private mayGoOn(outcome: Exclude<Outcome, { kind: 'result' }>): boolean {
+  private mayGoOn(outcome: NoResult): boolean {
     if (this.port.isEnding() || this.request.signal?.aborted === true) return false;
-    switch (outcome.kind) {
-      case 'withheld':
-        return this.request.isStillMeant();
-      case 'closed':
-        return !outcome.written || this.mayRepeat();
-      case 'unreachable':
-        if (outcome.cause.terminal) return false;
-        return (!outcome.written && isUnconnected(outcome)) || this.mayRepeat();
-      case 'session-lost':
-        return this.mayRepeat();
-      default:
+    const { connection } = this.channel as Channel;
+    switch (mayBeSentAgain(outcome, connection.isOpen)) {
+      case 'always':
+        return outcome.kind !== 'withheld' || this.request.isStillMeant();
+      case 'repeatable':
+        return this.attempts < MAX_SENDS && this.request.isRepeatable();
+      case 'never':
         return false;
     }
-  }
-
-  private mayRepeat(): boolean {
-    return this.attempts < MAX_SENDS && this.request.isRepeatable();
   }
 
   /** A place in the budget of the peer, then its channel. */
@@ -243,40 +249,41 @@ export class Execution {
         return this.refuse('unavailable', `The peer ${this.peer.name} was removed.`);
     }
     this.hasPlace = true;
-    return this.currentChannel(null);
+    return this.currentChannel();
   }
 
-  /** The channel, when the peer is callable on another connection than `not`. */
-  private async currentChannel(not: Connection | null): Promise<Channel | Conclusion> {
+  /** The channel, when the peer is callable and has listed. */
+  private async currentChannel(): Promise<Channel | Conclusion> {
     const now = this.peer.channel();
-    if (now !== null && typeof now === 'object' && now.connection !== not) return now;
-    const coming = this.peer.whenCallable(not);
+    if (now !== null && typeof now === 'object') return now;
+    const coming = this.peer.whenCallable(null);
     const waited = await this.wait(coming.promise);
     coming.cancel();
     if (waited.kind !== 'done') return this.interrupted(waited.kind);
     return typeof waited.value === 'string' ? this.refuse('unavailable', waited.value) : waited.value;
   }
 
-  /** Waits until the request can be sent again. What goes wrong meanwhile leaves the outcome that is there. */
-  private async waitForRepetition(
-    outcome: Exclude<Outcome, { kind: 'result' }>,
-  ): Promise<Channel | Conclusion> {
+  /**
+   * Waits until the request can be sent again. Where that will not be, the outcome that is there says best how it
+   * ended; but for a caller who gave it up.
+   */
+  private async waitForRepetition(outcome: NoResult): Promise<Channel | Conclusion> {
     const { connection } = this.channel as Channel;
-    if (outcome.kind === 'unreachable' && !isUnconnected(outcome)) {
-      const paused = await this.pause(outcome.cause.retryAfterMs ?? 0);
-      if (paused.kind !== 'done') return { kind: 'outcome', outcome };
+    const asked = outcome.kind === 'unreachable' ? (outcome.cause.retryAfterMs ?? 0) : 0;
+    // A peer that left its connection makes its own pause before the next one.
+    if (asked > 0 || (outcome.kind !== 'withheld' && this.peer.isCurrent(connection))) {
+      const paused = await this.pause(asked);
+      if (paused.kind === 'timeout') return this.end({ kind: 'outcome', outcome });
+      if (paused.kind !== 'done') return this.interrupted(paused.kind);
     }
-    const isGone = outcome.kind === 'closed' || outcome.kind === 'session-lost' || isUnconnected(outcome);
-    const next = await this.currentChannel(isGone ? connection : null);
-    if ('connection' in next) return next;
-    // It may have been executed, or it is known best how it ended.
+    const next = await this.currentChannel();
+    if ('connection' in next || next.kind !== 'refused' || next.status === 'cancelled') return next;
     return outcome.written ? { kind: 'outcome', outcome } : next;
   }
 
   private async pause(askedMs: number): Promise<Waited<void>> {
     const { clock, random } = this.port;
-    const backoff = REPEAT_AFTER_MS * 2 ** this.attempts * (0.5 + random() / 2);
-    const ms = Math.max(askedMs, backoff);
+    const ms = pauseMs(this.attempts, askedMs, random());
     // One that cannot end in time is not begun.
     if (clock.now() + ms >= this.deadline) return { kind: 'timeout' };
     let timer: unknown;
@@ -291,38 +298,36 @@ export class Execution {
   /** Answers what the server asks for. Null: the next round can be sent. */
   private async answer(result: JsonObject): Promise<Conclusion | null> {
     const { port, request, peer } = this;
-    const asked = readInputRequired(result);
-    if (asked.kind === 'invalid')
-      return this.broken(`The server asked for input in an invalid way: ${asked.problem}.`);
+    // Nobody is asked any more.
+    if (port.isEnding()) return this.interrupted('ending');
     this.rounds += 1;
-    if (this.rounds > port.maxRounds) {
-      return this.broken(`The server asked for input more than ${port.maxRounds} times in one call.`);
+    const given = await inputsOf(result, {
+      port,
+      peer,
+      method: request.method,
+      target: request.target,
+      round: this.rounds,
+      wait: (promise) => this.wait(promise),
+    });
+    switch (given.kind) {
+      case 'inputs':
+        this.inputs = given.members;
+        return null;
+      case 'broken':
+        return this.refuse('protocol-error', given.message);
+      case 'failed':
+        return this.refuse('cancelled', given.message);
+      case 'gone':
+        return this.refuse('unavailable', given.message);
+      default:
+        return this.interrupted(given.kind);
     }
-    const control = new AbortController();
-    const answered = await this.wait(
-      answerRound(port.handlers, asked, {
-        peer: peer.name,
-        era: 'modern',
-        request: { method: request.method, target: request.target },
-        signal: control.signal,
-      }),
-    );
-    if (answered.kind !== 'done') {
-      control.abort();
-      return this.interrupted(answered.kind);
-    }
-    const { value } = answered;
-    if (value.ok) {
-      this.inputs = value.members;
-      return null;
-    }
-    return value.reason === 'handler-failed' || value.reason === 'cancelled'
-      ? this.end({ kind: 'refused', status: 'cancelled', delivery: 'answered', message: value.message })
-      : this.broken(value.message);
   }
 
   private wait<T>(promise: Promise<T>): Promise<Waited<T>> {
     const { clock } = this.port;
+    // It has told its listeners already.
+    if (this.port.isEnding()) return Promise.resolve({ kind: 'ending' });
     return waitUntil(promise, {
       clock,
       // Nothing extends the deadline while nothing is on the wire.
@@ -346,15 +351,11 @@ export class Execution {
     }
   }
 
-  private broken(message: string): Conclusion {
-    return this.end({ kind: 'refused', status: 'protocol-error', delivery: 'answered', message });
-  }
-
   private refuse(
     status: 'unavailable' | 'timeout' | 'cancelled' | 'protocol-error',
     message: string,
   ): Conclusion {
-    const delivery = this.attempts === 0 ? 'not-sent' : 'unknown';
+    const delivery = this.unsent;
     return this.end({
       kind: 'refused',
       status,
@@ -375,6 +376,6 @@ export class Execution {
   }
 }
 
-function isUnconnected(outcome: Outcome): boolean {
-  return outcome.kind === 'unreachable' && outcome.cause.kind === 'connect-failed';
+function isUnanswered(outcome: NoResult): boolean {
+  return interpretOutcome(outcome).delivery === 'unknown';
 }

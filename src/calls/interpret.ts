@@ -65,9 +65,9 @@ export function interpretOutcome(outcome: NoResultOutcome): Interpretation {
     case 'session-lost':
       return {
         status: 'unavailable',
-        delivery: 'answered',
-        message:
-          'The server no longer knows the session of this call; call again when the peer has renegotiated.',
+        // 404 is also what a gateway says that lost the server behind it, whatever that has done before.
+        delivery: 'unknown',
+        message: `The session of this call is not known any more (HTTP 404); ${MAY_HAVE_RUN}.`,
       };
     case 'withheld':
       return {

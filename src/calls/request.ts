@@ -1,6 +1,6 @@
 /** A caller's request that is no tool call: `resources/read`, `prompts/get`, `completion/complete`. */
 import type { Outcome } from '../protocol/exchange.js';
-import type { JsonValue } from '../protocol/jsonRpc.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import type { Parsed } from '../protocol/results.js';
 import type { CallPort, PeerCalls } from './callPort.js';
 import { type Conclusion, Execution } from './execution.js';
@@ -32,7 +32,11 @@ export interface Requested<T> {
   readonly result: JsonValue | undefined;
 }
 
-/** Sends the request. Reading has no side effect, so it may be sent again after a loss. */
+/**
+ * Sends the request. Reading has no side effect, so it may be sent again after a loss.
+ *
+ * @throws {TypeError} as a rejection: the extra `_meta` is no JSON
+ */
 export async function requestOf<T>(
   port: RequestPort,
   request: PeerRequest<T>,
@@ -51,6 +55,9 @@ export async function requestOf<T>(
   if (!port.declares(request.peer, request.capability)) {
     return fail('not-found', `The peer ${request.peer} does not offer ${request.capability}.`);
   }
+  // Before a place is taken; and what is sent again is the same.
+  const meta =
+    options.meta === undefined ? undefined : (JSON.parse(JSON.stringify(options.meta)) as JsonObject);
   const execution = new Execution(
     port,
     peer,
@@ -65,7 +72,7 @@ export async function requestOf<T>(
       signal: options.signal,
       timeoutMs: options.timeoutMs,
       onProgress: options.onProgress,
-      meta: options.meta,
+      meta,
     },
     startedAt,
   );
@@ -100,7 +107,7 @@ function end<T>(
   const { outcome } = conclusion;
   if (outcome.kind !== 'result') {
     const read = interpretOutcome(asCancelled(port, outcome));
-    const delivery = read.delivery === 'not-sent' && execution.attempts > 0 ? 'unknown' : read.delivery;
+    const delivery = read.delivery === 'not-sent' ? execution.unsent : read.delivery;
     return {
       outcome: { ...base, ...read, status: read.status as RequestStatus, delivery },
       result: undefined,

@@ -50,10 +50,13 @@ export class PeerGate implements PeerCalls {
   private readonly clock: Clock;
   private readonly threshold: number;
   private readonly waiters = new Set<Waiter>();
+  private readonly mourners = new Set<(reason: string) => void>();
   /** Failures in a row, as the breaker counts them. */
   private failures = 0;
   private state: BreakerState = 'closed';
   private isTrialOut = false;
+  /** When the breaker closed last: what was sent before that says nothing any more. */
+  private closedAt = Number.NEGATIVE_INFINITY;
   private watched: BreakerRef | null = null;
   private error: { readonly message: string; readonly at: number } | null = null;
 
@@ -87,6 +90,16 @@ export class PeerGate implements PeerCalls {
     return { promise, cancel: () => void this.waiters.delete(added) };
   }
 
+  whenGone(): Coming<string> {
+    let tell: (reason: string) => void = () => undefined;
+    const promise = new Promise<string>((resolve) => {
+      tell = resolve;
+    });
+    this.mourners.add(tell);
+    this.tellIfGone();
+    return { promise, cancel: () => void this.mourners.delete(tell) };
+  }
+
   isCurrent(connection: Connection): boolean {
     return this.peer.connection === connection && this.peer.channel !== null;
   }
@@ -111,9 +124,14 @@ export class PeerGate implements PeerCalls {
       return;
     }
     const cause = failureOf(outcome);
-    if (cause !== null) this.failed(connection, this.peer.redact(cause), admission);
-    else if (outcome.kind === 'error') this.succeeded(connection, admission);
-    else if (admission === 'trial') this.abandoned(connection);
+    if (cause !== null) {
+      const isOld = this.clock.now() - durationMs < this.closedAt;
+      this.failed(connection, this.peer.redact(cause), admission, isOld);
+    } else if (isAnswer(outcome)) {
+      if (this.failures > 0 || admission === 'trial') this.succeeded(connection, admission);
+    } else if (admission === 'trial') {
+      this.abandoned(connection);
+    }
     this.peer.noticed(connection, outcome);
   }
 
@@ -139,6 +157,7 @@ export class PeerGate implements PeerCalls {
   /** The state of the peer, its connection or its lists changed: whoever waits for it is told. */
   wakeAll(): void {
     for (const waiter of [...this.waiters]) this.wake(waiter);
+    this.tellIfGone();
   }
 
   /** The connection is over, and the breaker with it. */
@@ -146,6 +165,7 @@ export class PeerGate implements PeerCalls {
     this.failures = 0;
     this.state = 'closed';
     this.isTrialOut = false;
+    this.closedAt = Number.NEGATIVE_INFINITY;
     this.watched = null;
   }
 
@@ -153,6 +173,15 @@ export class PeerGate implements PeerCalls {
   close(): void {
     this.budget.close();
     this.wakeAll();
+  }
+
+  private tellIfGone(): void {
+    if (this.mourners.size === 0) return;
+    const reason = this.peer.channel === null ? this.peer.whyNot() : null;
+    if (reason === null) return;
+    const told = [...this.mourners];
+    this.mourners.clear();
+    for (const tell of told) tell(reason);
   }
 
   private wake(waiter: Waiter): void {
@@ -174,13 +203,14 @@ export class PeerGate implements PeerCalls {
     const breaker = this.peer.breaker();
     if (admission === 'trial') {
       this.isTrialOut = false;
+      this.closedAt = this.clock.now();
       breaker?.send({ type: 'trial.succeeded' });
     } else {
       breaker?.send({ type: 'call.succeeded' });
     }
   }
 
-  private failed(connection: Connection, cause: string, admission: Admission): void {
+  private failed(connection: Connection, cause: string, admission: Admission, isOld: boolean): void {
     this.noteError(cause);
     if (this.threshold === 0 || this.peer.connection !== connection) return;
     if (admission === 'trial') {
@@ -188,6 +218,8 @@ export class PeerGate implements PeerCalls {
       this.peer.breaker()?.send({ type: 'trial.failed', cause });
       return;
     }
+    // What comes to a call from before, while it is held open or after it closed, says nothing.
+    if (isOld || this.state !== 'closed') return;
     this.failures += 1;
     this.peer.wantBreaker(cause);
     this.watch();
@@ -219,8 +251,11 @@ export class PeerGate implements PeerCalls {
 /** What counts against the transport. A tool's error, a refusal, a lost session or the caller's own abort does not. */
 function failureOf(outcome: Outcome): string | null {
   switch (outcome.kind) {
-    case 'timeout':
-      return outcome.written ? `no answer within ${Math.round(outcome.timeoutMs)} ms` : null;
+    case 'timeout': {
+      // A server that takes nothing any more is no better than one that does not answer.
+      const missing = outcome.written ? 'answer' : 'write';
+      return `no ${missing} within ${Math.round(outcome.timeoutMs)} ms`;
+    }
     case 'closed':
       return outcome.cause.kind === 'host' ? null : outcome.cause.detail;
     case 'unreachable':
@@ -228,4 +263,9 @@ function failureOf(outcome: Outcome): string | null {
     default:
       return null;
   }
+}
+
+/** Somebody at the far end is there, whatever they said. */
+function isAnswer(outcome: Outcome): boolean {
+  return outcome.kind === 'error' || outcome.kind === 'malformed' || outcome.kind === 'unauthorized';
 }

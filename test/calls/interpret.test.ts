@@ -58,7 +58,7 @@ const TABLE: readonly (readonly [NoResultOutcome, status: string, delivery: stri
   [{ ...unreachable('http-status', 503, { retryAfterMs: 1_500 }), ...unsent }, 'unavailable', 'not-sent'],
   [{ ...unreachable('redirected', 302), ...sent }, 'unavailable', 'unknown'],
   [{ ...unreachable('html', 200), ...sent }, 'unavailable', 'unknown'],
-  [{ kind: 'session-lost', ...sent }, 'unavailable', 'answered'],
+  [{ kind: 'session-lost', ...sent }, 'unavailable', 'unknown'],
   [{ kind: 'withheld', ...unsent }, 'unavailable', 'not-sent'],
 ];
 
@@ -153,10 +153,10 @@ describe('interpretOutcome', () => {
       challenge: fc.option(text),
     }),
     fc.record({ ...base, kind: fc.constant('unreachable' as const), cause }),
-    fc.record({ ...base, kind: fc.constant('session-lost' as const) }),
+    fc.record({ ...base, written: fc.constant(true), kind: fc.constant('session-lost' as const) }),
     fc.record({ written: fc.constant(false as const), kind: fc.constant('withheld' as const) }),
   );
-  const ANSWERED = new Set(['error', 'malformed', 'unauthorized', 'session-lost']);
+  const ANSWERED = new Set(['error', 'malformed', 'unauthorized']);
 
   it('is total; unknown exactly where something was written and the server did not answer', () => {
     fc.assert(

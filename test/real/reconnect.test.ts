@@ -194,7 +194,7 @@ describe('a legacy HTTP server', () => {
 
     // The new process does not know the old one's session.
     const refused = await read();
-    expect(refused).toMatchObject({ status: 'unavailable', delivery: 'answered' });
+    expect(refused).toMatchObject({ status: 'unavailable', delivery: 'unknown' });
     await hasLeft(host, 'it', 'legacy');
     const report = await isBack(host, 'it', 'read_note', 'legacy');
     expect(report.path).toEqual([
