@@ -4,20 +4,17 @@
  */
 import type { ActorRefFrom } from 'xstate';
 import type { CachePartition } from '../cache/entry.js';
-import type { ResponseCache, Ticket } from '../cache/responseCache.js';
+import type { ResponseCache } from '../cache/responseCache.js';
 import type { catalogMachine } from '../machines/catalogMachine.js';
 import type { CatalogEvent } from '../machines/ports.js';
 import type { Outcome } from '../protocol/exchange.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/jsonRpc.js';
+import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import { LIST_KINDS, LISTS, type ListKind } from '../protocol/lists.js';
-import { resultTypeIsAbsent } from '../protocol/results.js';
-import { listDigest } from '../registry/digest.js';
 import type { PeerCatalog } from '../registry/lease.js';
 import type { Clock } from '../transports/clock.js';
 import type { Connection } from '../transports/connection.js';
 import type { ExchangeScope } from './exchangeScope.js';
-import { type Definitions, emptyCatalog, listTools, PARSERS } from './listing.js';
-import { walkList } from './listWalk.js';
+import { ListSource } from './listSource.js';
 import type { CatalogStatus } from './status.js';
 
 /** A server that announces a change with every listing is believed after so many. */
@@ -92,10 +89,14 @@ export class PeerLists {
   private readonly options: PeerListsOptions;
   private readonly held = new Map<ListKind, Held>();
   private readonly waiters = new Map<ListKind, Set<() => void>>();
+  private readonly source: ListSource;
 
   constructor(peer: ListingPeer, options: PeerListsOptions) {
     this.peer = peer;
     this.options = options;
+    const { clock, listTimeoutMs, cache, partition } = options;
+    const countFault = (kind: string): void => peer.countFault(kind);
+    this.source = new ListSource({ peer: peer.name, clock, listTimeoutMs, cache, partition, countFault });
   }
 
   /** Tools listed, or null where no listing succeeded. */
@@ -123,8 +124,11 @@ export class PeerLists {
 
   /** Somebody needs the tools: they are fetched again, behind the scenes, where they have run out. */
   useTools(): void {
-    if (this.options.clock.now() >= this.toolsDueAt)
-      this.peer.catalog('tools')?.send({ type: 'catalog.used' });
+    const dueAt = this.toolsDueAt;
+    if (dueAt === Number.POSITIVE_INFINITY || this.options.clock.now() < dueAt) return;
+    const catalog = this.peer.catalog('tools');
+    // A change that was announced is fetched in its own time, however often the tools are used meanwhile.
+    if (catalog?.getSnapshot().matches('stale') === false) catalog.send({ type: 'catalog.used' });
   }
 
   /** What was kept of an earlier connection is not fresh any more, and no answer of a cache is believed. */
@@ -139,13 +143,13 @@ export class PeerLists {
 
   /** The peer is not to be had: nothing of it is shown any more. */
   gone(): void {
-    for (const held of this.held.values()) held.items = [];
+    for (const held of this.held.values()) Object.assign(held, { items: [], receivedAt: null });
   }
 
   /** The server says that lists changed. */
   changed(kinds: readonly ListKind[]): void {
     for (const kind of kinds) {
-      void this.forget(kind);
+      this.source.forget(kind, this.peer.connection, this.peer.serverName);
       const catalog = this.peer.catalog(kind);
       this.holdOf(kind).mustAsk = true;
       if (catalog !== undefined) catalog.send({ type: 'catalog.changed' });
@@ -158,7 +162,9 @@ export class PeerLists {
     for (const kind of LIST_KINDS) {
       const catalog = this.peer.catalog(kind);
       this.holdOf(kind).mustAsk = true;
-      if (catalog !== undefined) catalog.send({ type: 'catalog.refresh' });
+      // A walk that is under way began before the gap was over.
+      const isWalking = catalog?.getSnapshot().matches('fetching') === true;
+      if (catalog !== undefined) catalog.send({ type: isWalking ? 'catalog.changed' : 'catalog.refresh' });
       else if (kind !== 'tools' && this.held.get(kind)?.receivedAt != null) this.tell(kind);
     }
   }
@@ -226,7 +232,15 @@ export class PeerLists {
   private async list(kind: ListKind, scope: ExchangeScope<CatalogEvent>): Promise<void> {
     const { connection } = this.peer;
     if (connection === null) return;
-    const fetched = await this.obtain(kind, connection);
+    // What a server does not declare is not asked for.
+    const fetched = this.declares(kind)
+      ? await this.source.obtain(kind, {
+          connection,
+          serverName: this.peer.serverName,
+          // What came over a cache may be older than what a restart, a gap or an announcement is about.
+          mayBeCached: this.peer.generation <= 1 && !this.holdOf(kind).mustAsk,
+        })
+      : this.source.nothing(kind);
     if (this.peer.connection !== connection || !scope.isActive) return;
     if (!fetched.ok) {
       const message = this.peer.redact(fetched.message);
@@ -236,7 +250,8 @@ export class PeerLists {
       return;
     }
     const { items, digest } = fetched;
-    if (this.isTorn(kind)) {
+    const isTorn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
+    if (isTorn && this.mayDiscard(kind)) {
       // What was seen is a list that the server may never have had.
       scope.report({ type: 'list.done', count: items.length, digest });
       return;
@@ -251,7 +266,8 @@ export class PeerLists {
       problem: null,
       isStale: false,
       failures: 0,
-      mustAsk: false,
+      tornWalks: 0,
+      mustAsk: isTorn,
     });
     if (kind === 'tools') {
       this.options.onListed(fetched.catalog as PeerCatalog);
@@ -277,114 +293,11 @@ export class PeerLists {
     queueMicrotask(() => this.settled(kind));
   }
 
-  private async obtain(kind: ListKind, connection: Connection): Promise<Fetched> {
-    // What a server does not declare is not asked for.
-    if (!this.declares(kind)) return this.nothing(kind);
-    const { cache, partition } = this.options;
-    const era = connection.agreed?.era;
-    if (cache === null || era !== 'modern') return this.walk(kind, this.asking(kind, connection));
-    const key = {
-      method: LISTS[kind].method,
-      params: '',
-      revision: connection.agreed?.revision ?? '',
-      server: this.peer.serverName,
-    };
-    if (this.peer.generation <= 1 && !this.holdOf(kind).mustAsk) {
-      const found = await cache.read(partition, key);
-      if (found !== null && found.freshForMs > 0) {
-        const replayed = await this.walk(kind, () => Promise.resolve(asPage(kind, found.value)));
-        const now = this.options.clock.now();
-        if (replayed.ok) {
-          return { ...replayed, receivedAt: now - found.ageMs, freshUntil: now + found.freshForMs };
-        }
-        this.peer.countFault('cache-value');
-      }
-    }
-    const ticket = cache.begin(partition, key);
-    const raw: JsonValue[] = [];
-    const walked = await this.walk(kind, this.asking(kind, connection, raw));
-    if (walked.ok) void this.keep(ticket, walked, raw);
-    return walked;
-  }
-
-  private async keep(
-    ticket: Ticket,
-    walked: Fetched & { ok: true },
-    raw: readonly JsonValue[],
-  ): Promise<void> {
-    if (walked.freshUntil === null || !Number.isFinite(walked.freshUntil)) return;
-    const ttlMs = Math.floor(walked.freshUntil - this.options.clock.now());
-    if (ttlMs <= 0) return;
-    await this.options.cache?.write(ticket, { value: raw as JsonValue, ttlMs, scope: walked.scope });
-  }
-
-  private async forget(kind: ListKind): Promise<void> {
-    const { cache, partition } = this.options;
-    const revision = this.peer.connection?.agreed?.revision;
-    if (cache === null || revision === undefined) return;
-    await cache.invalidate(partition, {
-      method: LISTS[kind].method,
-      params: '',
-      revision,
-      server: this.peer.serverName,
-    });
-  }
-
-  private asking(kind: ListKind, connection: Connection, raw?: JsonValue[]): Ask {
-    const { method, member } = LISTS[kind];
-    return async (members, timeoutMs) => {
-      const outcome = await connection.request(method, members, { timeoutMs }).outcome;
-      if (resultTypeIsAbsent(outcome) && connection.agreed?.era === 'modern')
-        this.peer.countFault('absent-result-type');
-      if (raw !== undefined && outcome.kind === 'result' && isJsonObject(outcome.result)) {
-        const items = outcome.result[member];
-        if (Array.isArray(items)) for (const item of items as readonly JsonValue[]) raw.push(item);
-      }
-      return outcome;
-    };
-  }
-
-  private async walk(kind: ListKind, request: Ask): Promise<Fetched> {
-    const { clock, listTimeoutMs: timeoutMs } = this.options;
-    if (kind === 'tools') {
-      const listing = await listTools({ peer: this.peer.name, clock, timeoutMs, request });
-      if (!listing.ok) return listing;
-      if (listing.mixedScope) this.peer.countFault('mixed-cache-scope');
-      const { catalog } = listing;
-      return { ...listing, items: catalog.tools, digest: catalog.digest };
-    }
-    const walk = await walkList<Definitions[typeof kind]>({
-      kind,
-      clock,
-      timeoutMs,
-      request,
-      parse: PARSERS[kind],
-    });
-    if (!walk.ok) return walk;
-    if (walk.mixedScope) this.peer.countFault('mixed-cache-scope');
-    for (const _ of walk.malformed) this.peer.countFault('malformed-item');
-    return { ...walk, digest: listDigest(walk.items) };
-  }
-
-  private nothing(kind: ListKind): Fetched {
-    const catalog = emptyCatalog(this.peer.name);
-    return {
-      ok: true,
-      items: [],
-      digest: catalog.digest,
-      receivedAt: this.options.clock.now(),
-      freshUntil: null,
-      scope: 'private',
-      ...(kind === 'tools' ? { catalog } : undefined),
-    };
-  }
-
-  /** Whether a change was announced during the walk; a server that does so each time is believed all the same. */
-  private isTorn(kind: ListKind): boolean {
+  /** A server that announces a change during each walk is believed in the end. */
+  private mayDiscard(kind: ListKind): boolean {
     const held = this.holdOf(kind);
-    const torn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
-    held.tornWalks = torn ? held.tornWalks + 1 : 0;
-    return torn && held.tornWalks < MAX_TORN_WALKS;
+    held.tornWalks += 1;
+    return held.tornWalks < MAX_TORN_WALKS;
   }
 
   private isDue(held: Held): boolean {
@@ -443,25 +356,6 @@ export class PeerLists {
   }
 }
 
-type Ask = (members: string, timeoutMs: number) => Promise<Outcome>;
-
-type Fetched =
-  | {
-      readonly ok: true;
-      readonly items: readonly unknown[];
-      readonly digest: string;
-      readonly receivedAt: number;
-      readonly freshUntil: number | null;
-      readonly scope: 'public' | 'private';
-      /** Of the tools. */
-      readonly catalog?: PeerCatalog;
-    }
-  | { readonly ok: false; readonly message: string; readonly outcome?: Outcome };
-
 function isBusy(catalog: CatalogRef): boolean {
   return catalog.getSnapshot().matches('fetching') || catalog.getSnapshot().matches('stale');
-}
-
-function asPage(kind: ListKind, items: JsonValue): Outcome {
-  return { kind: 'result', written: false, result: { [LISTS[kind].member]: items } };
 }

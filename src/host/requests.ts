@@ -3,6 +3,7 @@ import type { CacheableRequest } from '../cache/entry.js';
 import type { ResponseCache } from '../cache/responseCache.js';
 import type { RequestOptions, RequestOutcome } from '../calls/outcome.js';
 import { type RequestPort, requestOf } from '../calls/request.js';
+import { waitUntil } from '../calls/waiting.js';
 import { parseCompletionResult, parsePromptResult, parseResourceResult } from '../protocol/answers.js';
 import type {
   CompletionRequest,
@@ -10,7 +11,10 @@ import type {
   PromptResult,
   ResourceResult,
 } from '../protocol/definitions.js';
+import type { JsonObject } from '../protocol/jsonRpc.js';
 import { cacheHintOf } from '../protocol/listResults.js';
+import type { Era } from '../protocol/revisions.js';
+import type { Connection } from '../transports/connection.js';
 import { UnknownPeerError } from './errors.js';
 import type { Listed, ListOptions } from './facade.js';
 import type { Definitions } from './listing.js';
@@ -59,35 +63,22 @@ export class HostRequests {
   async readResource(
     peer: string,
     uri: string,
-    options?: RequestOptions,
+    options: RequestOptions = {},
   ): Promise<RequestOutcome<ResourceResult>> {
     const { port, cache } = this.options;
     const owner = this.options.owners.get(peer);
+    const kept = owner === undefined || asksOtherwise(options.meta) ? null : keptRead(owner, uri);
     const startedAt = port.clock.now();
-    const key = owner === undefined ? null : readKey(owner, uri);
-    if (owner !== undefined && key !== null) {
-      const found = await cache.read(owner.options.partition, key);
-      const parsed = found === null ? null : parseResourceResult(found.value);
-      const agreed = owner.connection?.agreed;
-      if (parsed?.ok === true && agreed != null) {
+    if (kept !== null) {
+      const found = await this.believed(kept, options);
+      if (found !== null) {
+        const { era, revision } = kept.agreed;
         const durationMs = Math.round((port.clock.now() - startedAt) * 1_000) / 1_000;
-        return {
-          status: 'ok',
-          delivery: 'answered',
-          peer,
-          method: READ,
-          target: uri,
-          era: agreed.era,
-          revision: agreed.revision,
-          requestId: null,
-          durationMs,
-          attempts: 0,
-          value: parsed.value,
-          cached: true,
-        };
+        const facts = { peer, method: READ, target: uri, era, revision, requestId: null, durationMs };
+        return { ...facts, status: 'ok', delivery: 'answered', attempts: 0, value: found, cached: true };
       }
     }
-    const ticket = owner === undefined || key === null ? null : cache.begin(owner.options.partition, key);
+    const ticket = kept === null ? null : cache.begin(kept.owner.options.partition, kept.key);
     const { outcome, result } = await requestOf(
       port,
       {
@@ -99,13 +90,38 @@ export class HostRequests {
         capability: 'resources',
         read: parseResourceResult,
       },
-      options,
+      // One deadline, for the store as well.
+      {
+        ...options,
+        timeoutMs: (options.timeoutMs ?? port.callTimeoutMs) - (port.clock.now() - startedAt),
+      },
     );
-    if (ticket !== null && result !== undefined) {
+    // An answer of another connection may be that of another version of the server.
+    if (ticket !== null && result !== undefined && kept?.owner.connection === kept?.connection) {
       const { ttlMs, cacheScope } = cacheHintOf(result);
       if (ttlMs > 0) void cache.write(ticket, { value: result, ttlMs, scope: cacheScope });
     }
     return outcome;
+  }
+
+  /** What the cache has, unless it is of before a reconnect: updates may have been missed since. */
+  private async believed(
+    { owner, key, connection }: KeptRead,
+    { signal, timeoutMs }: RequestOptions,
+  ): Promise<ResourceResult | null> {
+    const { port, cache } = this.options;
+    const waited = await waitUntil(cache.read(owner.options.partition, key), {
+      clock: port.clock,
+      deadline: port.clock.now() + (timeoutMs ?? port.callTimeoutMs),
+      signal,
+      onEnding: port.onEnding,
+    });
+    if (waited.kind !== 'done' || waited.value === null) return null;
+    if (owner.connection !== connection || !owner.isCallable) return null;
+    const { value, ageMs } = waited.value;
+    if (owner.generation > 1 && ageMs >= owner.elapsedMs()) return null;
+    const parsed = parseResourceResult(value);
+    return parsed.ok ? parsed.value : null;
   }
 
   async getPrompt(
@@ -156,8 +172,8 @@ export class HostRequests {
 
   /** The resource changed: what is kept of it is not valid any more. */
   forget(owner: PeerOwner, uri: string): void {
-    const key = readKey(owner, uri);
-    if (key !== null) void this.options.cache.invalidate(owner.options.partition, key);
+    const kept = keptRead(owner, uri);
+    if (kept !== null) void this.options.cache.invalidate(owner.options.partition, kept.key);
   }
 
   private ownersOf(peer: string | undefined): readonly PeerOwner[] {
@@ -171,16 +187,37 @@ export class HostRequests {
   }
 }
 
+/** A read whose answer may be kept. */
+interface KeptRead {
+  readonly owner: PeerOwner;
+  readonly connection: Connection;
+  readonly agreed: { readonly era: Era; readonly revision: string };
+  readonly key: CacheableRequest;
+}
+
 /** Only modern answers say how long they may be kept. */
-function readKey(owner: PeerOwner, uri: string): CacheableRequest | null {
-  const agreed = owner.connection?.agreed;
-  if (agreed?.era !== 'modern' || !owner.isCallable) return null;
+function keptRead(owner: PeerOwner, uri: string): KeptRead | null {
+  const { connection } = owner;
+  const agreed = connection?.agreed;
+  if (connection === null || agreed?.era !== 'modern' || !owner.isCallable) return null;
   return {
-    method: READ,
-    params: `"uri":${JSON.stringify(String(uri))}`,
-    revision: agreed.revision,
-    server: owner.serverName,
+    owner,
+    connection,
+    agreed,
+    key: {
+      method: READ,
+      params: `"uri":${JSON.stringify(String(uri))}`,
+      revision: agreed.revision,
+      server: owner.serverName,
+    },
   };
+}
+
+/** Trace context says nothing about what is asked for; anything else in `_meta` may (basic/utilities/caching). */
+const TRACE_KEYS: ReadonlySet<string> = new Set(['traceparent', 'tracestate', 'baggage']);
+
+function asksOtherwise(meta: JsonObject | undefined): boolean {
+  return meta !== undefined && Object.keys(meta).some((key) => !TRACE_KEYS.has(key));
 }
 
 /** Rejects with the signal's reason when it aborts first. */

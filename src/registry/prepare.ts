@@ -1,5 +1,5 @@
 /** A peer's list made ready for merging: checked, sorted, fingerprinted. Done once a list, not once a merge. */
-import type { JsonValue } from '../protocol/jsonRpc.js';
+import { freezeThrough } from '../protocol/freeze.js';
 import type { ToolDefinition } from '../protocol/listResults.js';
 import { isDeeperThan, MAX_DEPTH, toolDigest } from './digest.js';
 import type { PeerCatalog, Quarantined } from './lease.js';
@@ -63,6 +63,7 @@ function problemOf(
   return null;
 }
 
+/** A holder of a lease must not be able to change what a digest vouches for. The depth has been checked. */
 function prepareTool(definition: ToolDefinition): PreparedTool {
   freezeThrough(definition.inputSchema);
   freezeThrough(definition.outputSchema);
@@ -73,11 +74,4 @@ function prepareTool(definition: ToolDefinition): PreparedTool {
     digest: toolDigest(definition),
     mayBeBare: mayBeBare(definition.name),
   });
-}
-
-/** A holder of a lease must not be able to change what a digest vouches for. The depth has been checked. */
-function freezeThrough(value: JsonValue | undefined): void {
-  if (typeof value !== 'object' || value === null) return;
-  Object.freeze(value);
-  for (const inner of Object.values(value)) freezeThrough(inner);
 }
