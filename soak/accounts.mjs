@@ -21,14 +21,22 @@ export class Accounts {
   #isOk;
   #labels;
   #tools;
+  #stalls;
 
-  constructor(capacity, tools) {
+  constructor(capacity, tools, stalls) {
+    this.#stalls = stalls;
     this.capacity = capacity;
     this.#settlements = new Uint8Array(capacity);
     this.#deliveries = new Uint8Array(capacity);
     this.#isOk = new Uint8Array(capacity);
     this.#labels = new Uint16Array(capacity);
     this.#tools = tools;
+  }
+
+  /** A stopwatch that stands still while this process cannot run. */
+  startWatch() {
+    const startedAt = performance.now() - this.#stalls.totalMs;
+    return () => performance.now() - this.#stalls.totalMs - startedAt;
   }
 
   get inFlight() {

@@ -68,7 +68,7 @@ export class Requests {
     if (random.chance(0.03)) options.signal = AbortSignal.timeout(random.between(1, 100));
     if (kind === 'watch') return this.#watch(peer);
     this.begun += 1;
-    const startedAt = performance.now();
+    const tookMs = this.#accounts.startWatch();
     try {
       this.#judge(kind, peer, uri, await this.#send(kind, peer, uri, options));
     } catch (error) {
@@ -77,12 +77,11 @@ export class Requests {
         this.#accounts.problem(`${kind} threw`, `${peer}: ${error?.stack}`);
     }
     this.settled += 1;
-    const tookMs = performance.now() - startedAt;
     const limitMs = kind in LISTED ? LISTING_MS : options.timeoutMs;
-    if (tookMs > limitMs + MARGIN_MS)
+    if (tookMs() > limitMs + MARGIN_MS)
       this.#accounts.problem(
         'requests later than their deadline',
-        `${kind} ${peer}: ${Math.round(tookMs)} ms`,
+        `${kind} ${peer}: ${Math.round(tookMs())} ms`,
       );
   }
 

@@ -18,6 +18,7 @@ import { MemoryWatch } from './memory.mjs';
 import { createRandom } from './random.mjs';
 import { Operator, Requests } from './requests.mjs';
 import { toolsAt } from './servers/tools.mjs';
+import { StallWatch } from './stall.mjs';
 import { TOOLS, Traffic } from './traffic.mjs';
 
 const { values } = parseArgs({
@@ -52,7 +53,8 @@ const random = createRandom(seed);
 const dir = mkdtempSync(join(tmpdir(), 'peerage-soak-'));
 const fleet = new Fleet({ count: peerCount, dir, random: createRandom(random.below(2 ** 31)) });
 const { peers } = fleet;
-const accounts = new Accounts(Math.ceil(rate * seconds) + peerCount * 50, TOOLS);
+const stalls = new StallWatch();
+const accounts = new Accounts(Math.ceil(rate * seconds) + peerCount * 50, TOOLS, stalls);
 const failures = [];
 const check = (holds, otherwise) => holds || failures.push(otherwise);
 
@@ -170,6 +172,7 @@ check(
   'listeners were left on the signal of a caller',
 );
 operator.stop();
+stalls.stop();
 
 // 3. The end: nothing is left.
 check(await inTime(host.stop(), STOP_MS), 'stop() did not resolve');
@@ -240,7 +243,8 @@ function report() {
       `${lives} lives, ${operator.retries} retries, ${operator.replacements} peers replaced`,
   );
   console.log(
-    `  latency of echo: p50 ${latency.percentile(0.5).toFixed(1)} ms, p99 ${latency.percentile(0.99).toFixed(1)} ms`,
+    `  latency of echo: p50 ${latency.percentile(0.5).toFixed(1)} ms, p99 ${latency.percentile(0.99).toFixed(1)} ms; ` +
+      `stalls of this process: ${Math.round(stalls.totalMs / 1_000)} s in all`,
   );
   console.log(
     `  heap: first third ${mib(growth.first)}, last third ${mib(growth.last)} (${percent(growth.growth)}); ` +

@@ -101,7 +101,7 @@ export class Traffic {
     if (!plain && random.chance(0.02)) this.#lease = this.#host.catalog();
     const caller = plain || random.chance(0.5) ? this.#host : this.#lease;
     const wireName = tool === 'illTyped' ? 'echo' : tool;
-    const startedAt = performance.now();
+    const tookMs = accounts.startWatch();
     let outcome;
     try {
       outcome = await caller.call(`${peer}/${wireName}`, args, options);
@@ -111,11 +111,10 @@ export class Traffic {
     } finally {
       abort?.();
     }
-    const tookMs = performance.now() - startedAt;
-    if (tookMs > timeoutMs * (reports + 1) + MARGIN_MS)
+    if (tookMs() > timeoutMs * (reports + 1) + MARGIN_MS)
       accounts.problem(
         'calls later than their deadline',
-        `${accounts.describe(token)}: ${Math.round(tookMs)} ms of ${timeoutMs}, ${outcome.status}`,
+        `${accounts.describe(token)}: ${Math.round(tookMs())} ms of ${timeoutMs}, ${outcome.status}`,
       );
     accounts.settle(token, outcome);
     if (tool === 'echo' && outcome.status === 'ok') accounts.latency.add(outcome.durationMs);
