@@ -3,15 +3,13 @@
  * disposes of everything, also when the chart crashed.
  */
 import type { ActorRefFrom, SnapshotFrom } from 'xstate';
-import { fromCallback } from 'xstate';
 import type { CachePartition } from '../cache/entry.js';
 import type { ResponseCache } from '../cache/responseCache.js';
 import type { Channel } from '../calls/callPort.js';
 import { capabilitiesOf } from '../calls/inputCapabilities.js';
 import type { InputHandlers } from '../calls/inputHandlers.js';
 import { ServerRequests } from '../calls/serverRequests.js';
-import { catalogMachine } from '../machines/catalogMachine.js';
-import { catalogId, createPeerMachine } from '../machines/peerMachine.js';
+import { catalogId } from '../machines/peerMachine.js';
 import type {
   CatalogEvent,
   CatalogInput,
@@ -22,7 +20,6 @@ import type {
   SubscriptionEvent,
   SubscriptionFilter,
 } from '../machines/ports.js';
-import { createSubscriptionMachine } from '../machines/subscriptionMachine.js';
 import { UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
 import type { IdSource, JsonObject } from '../protocol/jsonRpc.js';
@@ -41,11 +38,13 @@ import { runInitialize, runProbe } from './negotiation.js';
 import { NegotiationRecord } from './negotiationRecord.js';
 import { type BreakerRef, PeerGate } from './peerGate.js';
 import { type CatalogRef, PeerLists } from './peerLists.js';
+import { bindOwner, forgetKey, keyOf, type PeerMachine, peerLogic, type WiredPeer } from './peerLogic.js';
 import { PeerSubscriptions, type SubscriptionRef } from './peerSubscriptions.js';
 import { redactor, secretsOf } from './redact.js';
 import type { PeerStatus } from './status.js';
 
-export type PeerMachine = ReturnType<typeof createPeerMachine>;
+export type { PeerMachine } from './peerLogic.js';
+
 export type PeerActor = ActorRefFrom<PeerMachine>;
 export type PeerSnapshot = SnapshotFrom<PeerMachine>;
 
@@ -86,7 +85,7 @@ export interface PeerOwnerEvents {
   isEnding(): boolean;
 }
 
-export class PeerOwner {
+export class PeerOwner implements WiredPeer {
   readonly options: PeerOwnerOptions;
   readonly name: string;
   readonly ledger: Ledger;
@@ -108,6 +107,8 @@ export class PeerOwner {
   readonly subscriptions: PeerSubscriptions;
   /** What this client offers to it. */
   readonly clientCapabilities: JsonObject;
+  /** By which the guard of its chart finds it; 0 before there is one. */
+  private key = 0;
   private isDraining = false;
   /** Connections that end when their calls have (HTTP). */
   private readonly retired = new Set<Connection>();
@@ -191,7 +192,7 @@ export class PeerOwner {
     const { limits } = this.options;
     return {
       name: this.name,
-      key: this.key,
+      key: this.register(),
       systemId,
       preferredRevision: limits.modernRevisions.at(-1) ?? '',
       probeTimeoutMs: limits.probeTimeoutMs,
@@ -204,6 +205,11 @@ export class PeerOwner {
       breakerThreshold: limits.breakerThreshold,
       breakerOpenMs: limits.breakerOpenMs,
     };
+  }
+
+  private register(): number {
+    if (this.key === 0) this.key = keyOf(this);
+    return this.key;
   }
 
   /** Called once, with the actor that runs {@link machine}. */
@@ -408,7 +414,7 @@ export class PeerOwner {
     };
   }
 
-  private listen(asked: SubscriptionFilter, sendBack: (event: SubscriptionEvent) => void): () => void {
+  listen({ asked }: ListenInput, sendBack: (event: SubscriptionEvent) => void): () => void {
     const control = new AbortController();
     const stop = runExchange<SubscriptionEvent>('listen', sendBack, async (scope) =>
       this.subscriptions.listenOnce(asked, scope, control.signal),

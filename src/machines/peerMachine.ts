@@ -251,6 +251,7 @@ function buildPeerMachine() {
     initial: 'idle',
     context: ({ input }) => ({
       name: input.name,
+      ...(input.key === undefined ? {} : { key: input.key }),
       systemId: input.systemId,
       timing: {
         probeTimeoutMs: input.probeTimeoutMs,

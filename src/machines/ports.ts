@@ -8,6 +8,8 @@ import type { Era } from '../protocol/revisions.js';
 
 export interface PeerInput {
   readonly name: string;
+  /** By which the owner's guard finds its owner in this process. Default: none. */
+  readonly key?: number;
   /** The actor's system id; its children are named after it. */
   readonly systemId: string;
   /** The revision of the first probe (N1). */
@@ -28,6 +30,7 @@ export interface PeerInput {
 
 export interface PeerContext {
   readonly name: string;
+  readonly key?: number;
   readonly systemId: string;
   readonly timing: {
     readonly probeTimeoutMs: number;
