@@ -124,7 +124,11 @@ check(
 const durationMs = seconds * 1_000;
 const traffic = new Traffic({ host, peers, accounts, random: createRandom(random.below(2 ** 31)) });
 const requests = new Requests({ host, peers, accounts, random: createRandom(random.below(2 ** 31)) });
-const memory = new MemoryWatch(durationMs, Math.min(240, Math.max(60, seconds)));
+const memory = new MemoryWatch(
+  durationMs,
+  Math.min(240, Math.max(60, seconds)),
+  () => accounts.inFlight + requests.inFlight,
+);
 // About one a second, however late the timer comes on a busy machine.
 let nextStrike = performance.now();
 const striker = setInterval(() => {
@@ -247,7 +251,8 @@ function report() {
       `stalls of this process: ${Math.round(stalls.totalMs / 1_000)} s in all`,
   );
   console.log(
-    `  heap: first third ${mib(growth.first)}, last third ${mib(growth.last)} (${percent(growth.growth)}); ` +
+    `  heap: first third ${mib(growth.first)}, last third ${mib(growth.last)} (${percent(growth.growth)}), ` +
+      `a request in flight ${(growth.cost / 1_024).toFixed(1)} KiB; ` +
       `RSS at most ${mib(memory.rss)}`,
   );
 }
