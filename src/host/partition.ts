@@ -1,24 +1,32 @@
-/** Whose answers a cache may mix: what a peer is, and on whose behalf it is asked. */
+/** Whose answers a cache may mix: what a peer is, what it is told of this client, and on whose behalf it is asked. */
 import { hash } from 'node:crypto';
 import type { CachePartition } from '../cache/entry.js';
-import type { JsonValue } from '../protocol/jsonRpc.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import { canonicalJson } from '../registry/digest.js';
 import { childEnvironment } from '../transports/childEnvironment.js';
 import type { ResolvedPeer } from './config.js';
 import { resolveHere } from './pin.js';
 
 /**
- * The identity is what the server is: transport, executable, arguments and directory, or URL. The context is everything
- * that may say who asks: all headers, or the whole environment of the process (with its home directory and what is
- * configured). Where a host supplies the transport only the host knows; unless it says so with
+ * The identity is what the server is: transport, executable, arguments and directory, or URL; with it what this client
+ * declares in every request, since a server may list by that (basic/utilities/caching, cache key). The context is
+ * everything that may say who asks: all headers, or the whole environment of the process (with its home directory and
+ * what is configured). Where a host supplies the transport only the host knows; unless it says so with
  * `authorizationContext`, its private answers stay within `hostContext`.
  *
  * Values are hashed: a partition can be stored and shown.
  *
  * @param hostContext a word that no other host has
  */
-export function partitionOf(peer: ResolvedPeer, hostContext: string): CachePartition {
-  return { identity: digest(identityOf(peer)), context: digest(contextOf(peer, hostContext)) };
+export function partitionOf(
+  peer: ResolvedPeer,
+  hostContext: string,
+  clientCapabilities: JsonObject,
+): CachePartition {
+  return {
+    identity: digest([identityOf(peer), clientCapabilities]),
+    context: digest(contextOf(peer, hostContext)),
+  };
 }
 
 function identityOf(peer: ResolvedPeer): JsonValue {

@@ -165,8 +165,13 @@ export class PeerLists {
       // A walk that is under way began before the gap was over.
       const isWalking = catalog?.getSnapshot().matches('fetching') === true;
       if (catalog !== undefined) catalog.send({ type: isWalking ? 'catalog.changed' : 'catalog.refresh' });
-      else if (kind !== 'tools' && this.held.get(kind)?.receivedAt != null) this.tell(kind);
+      else this.tellSeen(kind);
     }
+  }
+
+  /** Another connection than before serves: the lists that were seen before may be other ones now. */
+  reconnected(): void {
+    for (const kind of LIST_KINDS) if (this.peer.catalog(kind) === undefined) this.tellSeen(kind);
   }
 
   refreshTools(): void {
@@ -308,8 +313,9 @@ export class PeerLists {
 
   private now(held: Held, problem: string | null): ListNow {
     const { items, isStale } = held;
-    const why = problem ?? held.problem;
-    return { items, freshness: isStale || why !== null ? 'stale' : 'fresh', problem: why };
+    const isCut = isStale ? `The connection to ${this.peer.name} ended before the list was there.` : null;
+    const why = problem ?? held.problem ?? isCut;
+    return { items, freshness: why === null ? 'fresh' : 'stale', problem: why };
   }
 
   private holdOf(kind: ListKind): Held {
@@ -338,6 +344,11 @@ export class PeerLists {
     if (held.isTold) return;
     held.isTold = true;
     this.options.onChanged(kind);
+  }
+
+  /** Tells of a list that somebody has seen, but for the tools: those are always listed anew. */
+  private tellSeen(kind: ListKind): void {
+    if (kind !== 'tools' && this.held.get(kind)?.digest != null) this.tell(kind);
   }
 
   private whenSettled(kind: ListKind): Promise<void> {
