@@ -152,6 +152,7 @@ export class PeerOwner implements WiredPeer {
       onListsChanged: (kinds) => this.lists.changed(kinds),
       onResourceUpdated: (uri, certain) => events.resourceUpdated(uri, certain),
       onGap: () => this.lists.refetch(),
+      onReconnected: () => this.lists.reconnected(),
     });
   }
 
