@@ -37,6 +37,8 @@ export interface PeerSubscriptionsOptions {
   readonly onResourceUpdated: (uri: string, certain: boolean) => void;
   /** Notifications may have been missed. */
   readonly onGap: () => void;
+  /** Listening begins on another connection than before. */
+  readonly onReconnected: () => void;
 }
 
 export class PeerSubscriptions {
@@ -48,6 +50,7 @@ export class PeerSubscriptions {
   private readonly uris = new Map<string, number>();
   /** The connection on which listening was begun; null while nothing is served. */
   private begunOn: Connection | null = null;
+  private hasBegun = false;
   private isChanged = false;
 
   constructor(peer: SubscribingPeer, options: PeerSubscriptionsOptions) {
@@ -68,6 +71,8 @@ export class PeerSubscriptions {
     if (connection === null || this.begunOn === connection) return;
     this.begunOn = connection;
     this.apply();
+    if (this.hasBegun) this.options.onReconnected();
+    this.hasBegun = true;
   }
 
   /** The peer serves no calls any more, on whatever connection it does again. */

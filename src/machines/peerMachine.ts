@@ -73,7 +73,9 @@ export const peerSetup = setup({
     legacyProbeBackstop: ({ context }) => context.timing.legacyProbeTimeoutMs + BACKSTOP_MS,
     stableAfter: ({ context }) => context.timing.stableAfterMs,
     backoff: ({ context }) => context.backoffMs,
-    retryUnavailableAfter: ({ context }) => context.timing.retryUnavailableAfterMs,
+    // Whoever said when to come back is not asked before.
+    retryUnavailableAfter: ({ context }) =>
+      Math.min(Math.max(context.timing.retryUnavailableAfterMs, context.askedWaitMs ?? 0), LONGEST_DELAY_MS),
   },
   guards: {
     /** Asks the ledger. The default says no: without an owner there is no allowlist. */
@@ -117,8 +119,9 @@ export const peerSetup = setup({
       reason: 'reason' in event ? event.reason : null,
       curable:
         event.type === 'discover.noSignal' ? !event.terminal : 'curable' in event && event.curable === true,
+      askedWaitMs: event.type === 'discover.noSignal' ? (event.retryAfterMs ?? 0) : 0,
     })),
-    forgetReason: assign({ reason: null, curable: false }),
+    forgetReason: assign({ reason: null, curable: false, askedWaitMs: 0 }),
     noteLoss: assign(({ event }) => ({ reason: 'reason' in event ? event.reason : null, curable: true })),
     /** A server that starts and dies again and again looks like many losses: it is one fault, with a name. */
     countShortLife: assign(({ context }) =>
@@ -272,6 +275,7 @@ function buildPeerMachine() {
       server: null,
       reason: null,
       curable: false,
+      askedWaitMs: 0,
       attempts: 0,
       backoffMs: 0,
       modernSeen: false,

@@ -55,6 +55,8 @@ export interface PeerContext {
   readonly reason: UnavailableReason | null;
   /** Whether time may cure the reason: no signal, or attempts exhausted. */
   readonly curable: boolean;
+  /** The server's own word on when to come back (`Retry-After`); 0: it said nothing. */
+  readonly askedWaitMs?: number;
   /** Reconnects begun since the last stable connection. */
   readonly attempts: number;
   /** The wait that `reconnecting` is in. */

@@ -346,19 +346,21 @@ export class PeerModel {
     this.server = facts.server;
   }
 
-  private fail(reason: ReasonCode, curable = false): void {
+  private fail(reason: ReasonCode, curable = false, askedMs = 0): void {
     this.enter('unavailable');
     this.reason = reason;
     this.curable = curable;
     const { retryUnavailableAfterMs } = this.options;
     const isRetried = curable && retryUnavailableAfterMs > 0;
-    this.deadlineMs = isRetried ? this.nowMs + retryUnavailableAfterMs : null;
+    this.deadlineMs = isRetried
+      ? this.nowMs + Math.min(Math.max(retryUnavailableAfterMs, askedMs), LONGEST_DELAY_MS)
+      : null;
   }
 
   private wait(reason: ReasonCode, askedMs: number, givesUpConnection: boolean): void {
     const { maxAttempts, backoffMinMs, backoffMaxMs } = this.options;
     if (this.attempts >= maxAttempts) {
-      this.fail(reason, true);
+      this.fail(reason, true, askedMs);
       return;
     }
     const ceiling = Math.min(backoffMaxMs, backoffMinMs * 2 ** this.attempts);

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type CreateHostOptions, createHost } from '../../src/host/createHost.js';
+import { createActor } from 'xstate';
+import { type CreateHostOptions, createHost, hostLogic, hostOf } from '../../src/host/createHost.js';
 import type { Host, HostEvents } from '../../src/host/facade.js';
 import type { SubscriptionStatus } from '../../src/host/status.js';
 import { ACK_TIMEOUT_MS, MAX_LISTEN_REFUSALS } from '../../src/machines/peerMachine.js';
@@ -619,4 +620,43 @@ describe('a legacy peer', () => {
     await quiet();
     expect(fake.subscriptions()).toEqual(['+file:///a', '-file:///a']);
   });
+});
+
+describe('after a reconnect', () => {
+  it.each([
+    ['legacy', () => legacySubscribable()],
+    ['modern, which announces nothing', () => listeningFake({ capabilities: { tools: {}, prompts: {} } })],
+    ['modern', () => listeningFake()],
+  ])('a %s peer: a list that was seen may be another one now, and that is told once', async (_, make) => {
+    const fake = make();
+    const { host, clock, lists } = await hostWith(fake);
+    await host.listPrompts();
+    lists.length = 0;
+    fake.connections.at(-1)?.close({ kind: 'exit', detail: 'gone' });
+    await advance(clock, 2_000);
+    expect(fake.connections).toHaveLength(2);
+    expect(lists).toEqual(['one prompts']);
+    expect((await host.listPrompts()).items).toMatchObject([{ name: 'explain', freshness: 'fresh' }]);
+  });
+});
+
+it('an embedded host emits the same events', async () => {
+  const fake = listeningFake();
+  const actor = createActor(hostLogic({ peers: { one: fake.config } }));
+  const told: unknown[] = [];
+  actor.on('listChanged', (event) => told.push(event));
+  actor.on('resourceUpdated', (event) => told.push(event));
+  actor.start();
+  const host = hostOf(actor);
+  hosts.push(host);
+  await host.start();
+  host.subscribeResource('one', 'file:///a');
+  await quiet();
+  fake.announce('notifications/prompts/list_changed');
+  fake.announce('notifications/resources/updated', { uri: 'file:///a' });
+  expect(told).toEqual([
+    { type: 'resourceUpdated', peer: 'one', uri: 'file:///a', certain: false },
+    { type: 'listChanged', peer: 'one', kind: 'prompts' },
+    { type: 'resourceUpdated', peer: 'one', uri: 'file:///a', certain: true },
+  ]);
 });
