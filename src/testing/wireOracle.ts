@@ -121,6 +121,7 @@ export class Oracle {
       peer,
       pin,
       allowLegacy,
+      predecessor: [...this.connections.values()].findLast((one) => one.life.peer === peer),
       connections: [],
       negotiation: null,
       isCommanded: false,

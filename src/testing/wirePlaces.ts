@@ -61,7 +61,7 @@ function beginningOf(
 ): readonly [number, number] {
   if (connection.probes.length > 0) return [connection.lastHeardAtMs, atMs];
   const all = connection.life.connections;
-  const before = all[all.indexOf(connection) - 1];
+  const before = all[all.indexOf(connection) - 1] ?? connection.life.predecessor;
   let begun = connection.openedAtMs;
   // It may have begun by waiting for the end of the connection before this one.
   if (before !== undefined && !((before.releasedAtMs ?? begun) < begun)) {

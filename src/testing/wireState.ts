@@ -75,6 +75,8 @@ export interface Negotiation {
 
 /** One configured peer, from its adding to its removal. */
 export interface Life extends RecordedPeer {
+  /** The last connection of the peer that had this name before: a peer added anew may wait for its end. */
+  readonly predecessor: ConnectionState | undefined;
   readonly connections: ConnectionState[];
   negotiation: Negotiation | null;
   /** Told to begin anew since its last probe. */
