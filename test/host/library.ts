@@ -170,6 +170,7 @@ export async function idle(): Promise<void> {
 
 /** Time goes by, deadline by deadline, and what each of them sets going comes to its end. */
 export async function pass(clock: SimulatedClock, ms: number): Promise<void> {
+  await idle();
   const until = clock.now() + ms;
   for (let due = clock.nextDueMs; due !== null && due <= until; due = clock.nextDueMs) {
     clock.advanceTo(Math.max(due, clock.now()));
