@@ -281,16 +281,18 @@ export class Execution {
     return outcome.written ? { kind: 'outcome', outcome } : next;
   }
 
-  private async pause(askedMs: number): Promise<Waited<void>> {
+  private async pause(askedMs: number): Promise<Waited<unknown>> {
     const { clock, random } = this.port;
     const ms = pauseMs(this.attempts, askedMs, random());
     // One that cannot end in time is not begun.
     if (clock.now() + ms >= this.deadline) return { kind: 'timeout' };
     let timer: unknown;
-    const over = new Promise<void>((resolve) => {
-      timer = clock.setTimeout(() => resolve(), ms);
+    const over = new Promise<null>((resolve) => {
+      timer = clock.setTimeout(() => resolve(null), ms);
     });
-    const waited = await this.wait(over);
+    const gone = this.peer.whenGone();
+    const waited = await this.wait(Promise.race([over, gone.promise]));
+    gone.cancel();
     clock.clearTimeout(timer);
     return waited;
   }
