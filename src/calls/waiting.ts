@@ -1,4 +1,5 @@
 /** Waiting for something under a deadline that may move, a caller's signal and the life of the host. */
+import { ignoreAbort, listenToAbort } from '../transports/abortFanout.js';
 import type { Clock } from '../transports/clock.js';
 
 /** The longest delay that a timer takes; a longer one would fire at once. */
@@ -23,17 +24,17 @@ export function waitUntil<T>(promise: Promise<T>, options: WaitOptions): Promise
   return new Promise((resolve, reject) => {
     const end = (): void => {
       clock.clearTimeout(timer);
-      signal?.removeEventListener('abort', onAbort);
+      if (signal !== undefined) ignoreAbort(signal, onAbort);
       forget();
     };
     const interrupt = (kind: Interruption) => (): void => {
       end();
       resolve({ kind });
     };
-    const onAbort = interrupt('cancelled');
+    const onAbort = { aborted: interrupt('cancelled') };
     const left = Math.min(Math.max(0, deadline - clock.now()), LONGEST_TIMEOUT_MS);
     const timer = clock.setTimeout(interrupt('timeout'), left);
-    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal !== undefined) listenToAbort(signal, onAbort);
     const forget = options.onEnding(interrupt('ending'));
     promise.then(
       (value) => {

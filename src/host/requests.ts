@@ -14,6 +14,7 @@ import type {
 import type { JsonObject } from '../protocol/jsonRpc.js';
 import { cacheHintOf } from '../protocol/listResults.js';
 import type { Era } from '../protocol/revisions.js';
+import { ignoreAbort, listenToAbort } from '../transports/abortFanout.js';
 import type { Connection } from '../transports/connection.js';
 import { UnknownPeerError } from './errors.js';
 import type { Listed, ListOptions } from './facade.js';
@@ -224,8 +225,8 @@ function asksOtherwise(meta: JsonObject | undefined): boolean {
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    const onAbort = { aborted: () => reject(signal.reason) };
+    listenToAbort(signal, onAbort);
+    promise.then(resolve, reject).finally(() => ignoreAbort(signal, onAbort));
   });
 }

@@ -19,6 +19,7 @@ import { registryMachine } from '../registry/registryMachine.js';
 import { createRegistryPort } from '../registry/registryPort.js';
 import type { RegistryEvent } from '../registry/registryPorts.js';
 import { RegistryStore } from '../registry/store.js';
+import { ignoreAbort, listenToAbort } from '../transports/abortFanout.js';
 import type { Clock } from '../transports/clock.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { CollisionError, PeerageError, RequiredPeerError, UnknownPeerError } from './errors.js';
@@ -256,10 +257,10 @@ export class HostRuntime implements HostPort {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void): void => {
         this.waiters.delete(check);
-        signal?.removeEventListener('abort', onAbort);
+        if (signal !== undefined) ignoreAbort(signal, onAbort);
         settle();
       };
-      const onAbort = (): void => end(() => reject(signal?.reason));
+      const onAbort = { aborted: () => end(() => reject(signal?.reason)) };
       const check = (): void => {
         if (condition()) end(() => resolve(owner.report()));
         else if (this.owners.get(owner.name) !== owner) end(() => reject(new UnknownPeerError(owner.name)));
@@ -269,7 +270,7 @@ export class HostRuntime implements HostPort {
         reject(signal.reason);
         return;
       }
-      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal !== undefined) listenToAbort(signal, onAbort);
       this.waiters.add(check);
       check();
     });

@@ -17,7 +17,7 @@ import { Lingering } from './lingering.js';
 import { LooseMessages } from './looseMessages.js';
 import { PendingRequest, type Progress, type ProgressTerms } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
-import type { Transport, TransportFactory } from './transport.js';
+import type { StreamEnd, Transport, TransportFactory } from './transport.js';
 
 export type { ConnectionEvents, FaultKind } from './connectionEvents.js';
 export type { Progress } from './pendingRequest.js';
@@ -229,7 +229,12 @@ export class Connection {
     this.stopListeningForProbe();
     if (dialect.era === 'modern' || !this.isOpen) return;
     const method = 'notifications/initialized';
-    await this.sendLoose(dialect, dialect.notification(method, ''), method);
+    const end = await this.sendLoose(dialect, dialect.notification(method, ''), method);
+    // The server waits for it, and is told nothing else before: without it the session is of no use.
+    if (end?.kind === 'broken' || end?.kind === 'unreachable') {
+      this.end({ kind: 'reset', detail: `${method} was not delivered (${end.cause.detail})` });
+      void this.close();
+    }
   }
 
   /** Gives up on a late answer to the probe: over HTTP its stream is closed. */
@@ -387,7 +392,7 @@ export class Connection {
     this.transport.send(text, request);
   }
 
-  private sendLoose(dialect: Dialect, text: string, method: string): Promise<void> {
+  private sendLoose(dialect: Dialect, text: string, method: string): Promise<StreamEnd | null> {
     return this.loose.send(this.transport, text, method, this.headersOf(dialect, method));
   }
 

@@ -1,5 +1,5 @@
 /** What nobody waits for. */
-import type { Exchange } from './transport.js';
+import type { Exchange, StreamEnd } from './transport.js';
 
 /** A notification or a response on its way. A lost one is no failure: what it is about is noticed by its own means. */
 export class LooseMessage implements Exchange {
@@ -8,13 +8,13 @@ export class LooseMessage implements Exchange {
   readonly headers: Readonly<Record<string, string>> | undefined;
   written = false;
   redirected = false;
-  private readonly ended: (message: LooseMessage) => void;
+  private readonly ended: (end: StreamEnd | null) => void;
 
-  /** @param ended called when its exchange is over, where the transport has one a message (HTTP) */
+  /** @param ended called when its exchange is over, where the transport has one a message (HTTP); null: with its connection */
   constructor(
     method: string | null,
     headers: Readonly<Record<string, string>> | undefined,
-    ended: (message: LooseMessage) => void,
+    ended: (end: StreamEnd | null) => void,
   ) {
     this.method = method;
     this.headers = headers;
@@ -25,7 +25,7 @@ export class LooseMessage implements Exchange {
     return true;
   }
 
-  onEnd(): void {
-    this.ended(this);
+  onEnd(end: StreamEnd | null): void {
+    this.ended(end);
   }
 }
