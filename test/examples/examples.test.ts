@@ -172,3 +172,32 @@ describe('two hosts', () => {
     await noProcessWith(built.folder);
   });
 });
+
+describe('inputs', () => {
+  it('asks a scripted user in both eras by the same handlers, and takes a no', async () => {
+    const { stdout, stderr, code } = await ended(start('inputs/host.mjs'));
+    expect({ stderr, code }).toEqual({ stderr: '', code: 0 });
+    expect(stdout.split('\n')).toEqual([
+      'shop (modern) asks: Who gets the lamp?',
+      '  the user fills in {"express":false,"name":"Ada"}',
+      'shop (modern) asks: Pay here. https://example.com/pay?order=1',
+      '  the user visits the page',
+      'shop/order came to: ok, lamp for Ada, by mail',
+      '',
+      'kiosk (legacy) asks: Who gets the rug?',
+      '  the user fills in {"express":true,"name":"Grace"}',
+      'kiosk (legacy) asks: Pay here. https://example.com/pay?order=1',
+      '  the user visits the page',
+      'kiosk/order came to: ok, rug for Grace, express',
+      '',
+      'shop (modern) asks: Who gets the anvil?',
+      'shop/order came to: ok, decline: no anvil',
+      '',
+      'kiosk (legacy) asks: Who gets the piano?',
+      'kiosk/order came to: tool-error, MCP error -32603: The client could not get the input.',
+      '',
+      '',
+    ]);
+    await noProcessWith(built.folder);
+  });
+});
