@@ -11,7 +11,11 @@ export interface InputContext {
   readonly era: Era;
   /** The request that waits for the input; null where a legacy server asks by itself. */
   readonly request: { readonly method: string; readonly target: string } | null;
-  /** Aborted when nobody waits for the answer any more: deadline, cancellation, loss, stop. */
+  /**
+   * Aborted when nobody waits for the answer any more: the call was cancelled or its deadline passed, another handler of
+   * the round failed, the host stops, the peer was removed or given up. A lost connection alone ends only what a legacy
+   * server asked: a round goes on with the next one.
+   */
   readonly signal: AbortSignal;
 }
 

@@ -50,6 +50,11 @@ export const COMPLETE: Readonly<Record<string, JsonObject>> = {
 
 type Answer = JsonValue | { readonly error: JsonObject } | null;
 
+export type Asking = Fake & {
+  /** The requests that may go rounds, in order. */
+  sent(): Message[];
+};
+
 /**
  * A modern peer whose tools, prompts and resources answer in order what `rounds` says, over all connections; after
  * that they are complete. A function is asked with the message; null is silence.
@@ -57,7 +62,7 @@ type Answer = JsonValue | { readonly error: JsonObject } | null;
 export function asking(
   rounds: readonly (Answer | ((message: Message, fake: Fake) => Answer))[],
   options: FakeOptions = {},
-): Fake & { sent(): Message[] } {
+): Asking {
   let at = 0;
   const self = modernFake({
     tools: ['ask', 'plain'],

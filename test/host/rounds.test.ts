@@ -7,6 +7,7 @@ import { META_CLIENT_CAPABILITIES } from '../../src/protocol/dialect.js';
 import type { JsonObject, JsonValue } from '../../src/protocol/jsonRpc.js';
 import { createSimulatedClock } from '../../src/testing/clock.js';
 import {
+  type Asking,
   asking,
   asks,
   done,
@@ -605,6 +606,27 @@ describe('a connection that is lost', () => {
     free.reach(accept);
     expect(await call).toMatchObject({ status: 'ok', attempts: 2 });
     expect(fake.sent()).toHaveLength(2);
+  });
+
+  test('before a round was written: sent on the next connection, and counted once', async () => {
+    const elicitForm = vi.fn(() => {
+      // What is sent from now on waits in the pipe.
+      fake.connections.at(-1)?.hold();
+      return accept;
+    });
+    const fake: Asking = asking([asks({ a: form() }, 's')]);
+    const host = await hostOf(fake, { handlers: { elicitForm } });
+    const call = host.call('ask');
+    await vi.waitFor(() => expect(elicitForm).toHaveBeenCalledTimes(1));
+    await settled();
+    expect(fake.sent()).toHaveLength(1);
+    lose(fake);
+    expect(await call).toMatchObject({ status: 'ok', delivery: 'answered', attempts: 2 });
+    const sent = fake.sent();
+    expect(sent).toHaveLength(2);
+    sameRequests(sent);
+    expect([inputsOf(sent[1]), stateOf(sent[1])]).toEqual([{ a: accept }, 's']);
+    expect(elicitForm).toHaveBeenCalledTimes(1);
   });
 
   test('after a round was written: never sent again, and not said to have failed', async () => {
