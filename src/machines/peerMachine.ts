@@ -75,7 +75,7 @@ export const peerSetup = setup({
     backoff: ({ context }) => context.backoffMs,
     // Whoever said when to come back is not asked before.
     retryUnavailableAfter: ({ context }) =>
-      Math.min(Math.max(context.timing.retryUnavailableAfterMs, context.askedWaitMs ?? 0), LONGEST_DELAY_MS),
+      Math.max(context.timing.retryUnavailableAfterMs, context.askedWaitMs ?? 0),
   },
   guards: {
     /** Asks the ledger. The default says no: without an owner there is no allowlist. */
@@ -119,7 +119,8 @@ export const peerSetup = setup({
       reason: 'reason' in event ? event.reason : null,
       curable:
         event.type === 'discover.noSignal' ? !event.terminal : 'curable' in event && event.curable === true,
-      askedWaitMs: event.type === 'discover.noSignal' ? (event.retryAfterMs ?? 0) : 0,
+      askedWaitMs:
+        event.type === 'discover.noSignal' ? Math.min(event.retryAfterMs ?? 0, LONGEST_DELAY_MS) : 0,
     })),
     forgetReason: assign({ reason: null, curable: false, askedWaitMs: 0 }),
     noteLoss: assign(({ event }) => ({ reason: 'reason' in event ? event.reason : null, curable: true })),

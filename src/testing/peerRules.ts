@@ -323,17 +323,18 @@ export const peerRules: readonly PeerRule[] = [
   stepRule('a subscription runs in the modern era only', ({ to, running }) =>
     running.includes('subscription') ? to === 'modern' : undefined,
   ),
-  stepRule('what is wanted where calls are served is there afterwards, and told', (step) => {
-    if (!isCallable(step.to) || step.from !== step.to) return undefined;
-    const { event, running, told, started } = step;
-    if (event.type === 'breaker.wanted')
-      return running.includes('breaker') && told.join() === 'breaker call.failed';
-    if (event.type === 'subscription.wanted' && step.to === 'modern')
-      return running.includes('subscription') && told.length + started.length === 1;
-    if (event.type === 'catalog.wanted' && 'kind' in event)
-      return running.some((child) => child === 'catalog' || child === `catalog:${event.kind}`);
-    return undefined;
-  }),
+  {
+    name: 'what is wanted where calls are served is there afterwards, and told',
+    check(trace, _options, applied) {
+      for (const [index, step] of trace.entries()) {
+        if (!isCallable(step.to) || step.from !== step.to) continue;
+        const isHeard = hearsOfWant(step, trace.slice(index + 1));
+        if (isHeard === false) return `step ${index + 1}: ${step.event.type} in ${step.to}`;
+        if (isHeard === true) applied();
+      }
+      return undefined;
+    },
+  },
   {
     name: 'N14: a turn starts who asked for it in this stay, and nobody else',
     check(trace, options, applied) {
@@ -416,6 +417,24 @@ export const peerRules: readonly PeerRule[] = [
   }),
   stepRule('the context is plain JSON, and small', ({ context }) => sizeOf(context) <= 1_000),
 ];
+
+/** Undefined: the step is about something else. */
+function hearsOfWant(
+  { event, running, told, started, to }: PeerStep,
+  later: readonly PeerStep[],
+): boolean | undefined {
+  if (event.type === 'breaker.wanted') {
+    // One that breaks when it starts cannot be told any more.
+    const isBroken =
+      told.length === 0 && later.some((next) => next.event.type === 'xstate.error.actor.breaker');
+    return running.includes('breaker') && (told.join() === 'breaker call.failed' || isBroken);
+  }
+  if (event.type === 'subscription.wanted' && to === 'modern')
+    return running.includes('subscription') && told.length + started.length === 1;
+  if (event.type === 'catalog.wanted' && 'kind' in event)
+    return running.some((child) => child === 'catalog' || child === `catalog:${event.kind}`);
+  return undefined;
+}
 
 /** Leaves of a plain JSON value; infinite for what is none. */
 function sizeOf(value: unknown): number {
