@@ -16,8 +16,8 @@ import type { Host } from '../../src/host/facade.js';
 import type { JsonObject } from '../../src/protocol/jsonRpc.js';
 import { createSimulatedClock } from '../../src/testing/clock.js';
 import { type RedisServer, startRedis, withoutRedis } from '../support/redis.js';
-import { serve } from '../transports/httpHarness.js';
 import { CHANGING, idle, type Library, library, pass, prompt } from './library.js';
+import { tokenServer } from './tokenServer.js';
 
 const hosts: Host[] = [];
 
@@ -33,42 +33,6 @@ async function hostOf(config: PeerConfig, options: Omit<CreateHostOptions, 'peer
 }
 
 const toolsOf = (host: Host): string[] => [...host.catalog().entries.keys()];
-
-/** A modern server whose lists and resources depend on the token. */
-async function tokenServer(hints: readonly JsonObject[]) {
-  const heard: string[] = [];
-  const server = await serve((request, response) => {
-    const { id, method, params } = JSON.parse(request.body) as {
-      id: number;
-      method: string;
-      params: JsonObject;
-    };
-    const token = request.headers.authorization?.split(' ')[1] ?? 'nobody';
-    heard.push(`${token} ${method}`);
-    const page = Number(params['cursor'] ?? 0);
-    const more = page + 1 < hints.length ? { nextCursor: String(page + 1) } : {};
-    const own = { ...more, ...hints[page] };
-    const results: Record<string, JsonObject> = {
-      'server/discover': {
-        supportedVersions: ['2026-07-28'],
-        capabilities: { tools: {}, resources: {}, prompts: {} },
-      },
-      'tools/list': { tools: [{ name: `${token}_${page}`, inputSchema: { type: 'object' } }], ...own },
-      'prompts/list': { prompts: [{ name: `${token}_${page}` }], ...own },
-      'resources/read': { contents: [{ uri: params['uri'] as string, text: token }], ...hints[0] },
-    };
-    response.setHeader('content-type', 'application/json');
-    response.end(
-      JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', ...results[method] } }),
-    );
-  });
-  const config = (token: string): PeerConfig => ({
-    url: `${server.origin}/mcp`,
-    headers: { Authorization: `Bearer ${token}` },
-  });
-  const heardBy = (token: string, method: string) => heard.filter((it) => it === `${token} ${method}`).length;
-  return { config, heardBy };
-}
 
 const day = { ttlMs: 86_400_000 };
 
