@@ -667,6 +667,31 @@ describe('a connection that is lost', () => {
     expect(elicitForm).toHaveBeenCalledTimes(1);
   });
 
+  test('before it asked: what that attempt did stays unknown, whatever comes of the one that asks', async () => {
+    const control = new AbortController();
+    const fake = asking([
+      (_message, self) => {
+        lose(self);
+        return null;
+      },
+      asks({ a: form() }),
+    ]);
+    const host = await hostOf(fake, {
+      callPolicy: { isRepeatable: () => true },
+      handlers: {
+        elicitForm: () => {
+          control.abort();
+          return new Promise<never>(() => undefined);
+        },
+      },
+    });
+    expect(await host.call('ask', {}, { signal: control.signal })).toMatchObject({
+      status: 'cancelled',
+      delivery: 'unknown',
+      attempts: 2,
+    });
+  });
+
   test('for good while a handler runs: nobody is kept before a form that leads nowhere', async () => {
     const asked = signpost<AbortSignal>();
     const fake = asking([asks({ a: form() })], {
