@@ -389,6 +389,12 @@ export class PeerOwner implements WiredPeer {
     this.options.events.toolsSettled();
   }
 
+  private get inFlight(): number {
+    let sum = this.connection?.inFlight ?? 0;
+    for (const connection of this.retired) sum += connection.inFlight;
+    return sum;
+  }
+
   /** Starts a negotiation where there is none, or the listing that failed. */
   retry(): void {
     if (this.isCallable && this.lists.toolsProblem !== null) this.lists.refreshTools();
@@ -404,7 +410,7 @@ export class PeerOwner implements WiredPeer {
       era: context?.era ?? 'unknown',
       revision: context?.revision ?? null,
       generation: this.generation,
-      inFlight: this.connection?.inFlight ?? 0,
+      inFlight: this.inFlight,
       queued: gate.budget.queued,
       breaker: gate.breakerState,
       faults: Object.fromEntries(this.faults),

@@ -40,7 +40,10 @@ export interface PeerStatus {
   readonly revision: string | null;
   /** Connections made so far: each is a generation, and nothing of an earlier one is believed. */
   readonly generation: number;
-  /** Requests of callers that are on the wire. */
+  /**
+   * Requests on the wire: of callers, and lists; also those that an earlier connection is left open for (HTTP). Not those
+   * of a negotiation, and not what is listened to.
+   */
   readonly inFlight: number;
   /** Calls that wait for their turn. */
   readonly queued: number;

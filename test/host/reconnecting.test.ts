@@ -202,7 +202,7 @@ describe('the order on the wire after a loss', () => {
     // The pipe takes nothing, so that nothing of these calls is sent.
     fake.connections[0]?.hold();
     const pending = [1, 2, 3].map((q) => host.call('search', { q: String(q) }));
-    await quiet();
+    while ((host.status().peers[0]?.inFlight ?? 0) < 3) await quiet();
     const before = fake.heard.length;
     lose(fake);
     await advance(clock, 1_000);

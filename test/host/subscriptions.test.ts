@@ -360,7 +360,7 @@ describe('ends', () => {
     });
     const { host, clock } = await hostWith(fake, { callTimeoutMs: 600_000 });
     const pending = host.call('search');
-    await quiet();
+    while (answer === undefined) await quiet();
     const ends = [
       { kind: 'unauthorized', status: 401, redirected: false, challenge: null },
       { kind: 'malformed', status: 200, redirected: false, detail: 'no event stream' },
