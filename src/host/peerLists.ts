@@ -255,8 +255,7 @@ export class PeerLists {
       return;
     }
     const { items, digest } = fetched;
-    const isTorn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
-    if (isTorn && this.mayDiscard(kind)) {
+    if (this.peer.catalog(kind)?.getSnapshot().context.torn === true && this.mayDiscard(kind)) {
       // What was seen is a list that the server may never have had.
       scope.report({ type: 'list.done', count: items.length, digest });
       return;
@@ -272,7 +271,7 @@ export class PeerLists {
       isStale: false,
       failures: 0,
       tornWalks: 0,
-      mustAsk: isTorn,
+      mustAsk: false,
     });
     if (kind === 'tools') {
       this.options.onListed(fetched.catalog as PeerCatalog);

@@ -191,16 +191,23 @@ describe('hosts in one process', () => {
     const clock = createSimulatedClock();
     const store = createMemoryStore();
     const [one, other] = pair('public', [undefined, undefined]);
-    await hostOf(one.config, { store, clock });
+    const first = await hostOf(one.config, { store, clock });
+    await first.listResources();
+    await first.listResourceTemplates();
     const host = await hostOf(other.config, { store, clock });
     await host.listPrompts();
-    expect([listsOf(other), other.count('prompts/list')]).toEqual([0, 1]);
+    await host.listResourceTemplates();
+    const counts = ['prompts/list', 'resources/templates/list'].map((method) => other.count(method));
+    expect([listsOf(other), ...counts]).toEqual([0, 1, 0]);
     other.items.prompts = [prompt('newer')];
     other.die();
     await pass(clock, 40_000);
     expect(host.peer('it').state).toBe('modern');
     expect(listsOf(other)).toBe(1);
     expect(await host.listPrompts()).toMatchObject({ items: [{ name: 'newer' }] });
+    // Also what was never asked for before it.
+    await host.listResources();
+    expect(other.count('resources/list')).toBe(1);
   });
 
   test('see how old a list is that another one fetched, and renew it in time', async () => {
@@ -237,6 +244,10 @@ describe('hosts in one process', () => {
     const store = createMemoryStore();
     const [one, other] = pair('public', [undefined, undefined]);
     await hostOf(one.config, { store, clock });
+    // The first time what comes after it is kept in its place.
+    one.announce('tools');
+    await pass(clock, 1_000);
+    expect(listsOf(one)).toBe(2);
     one.failing.add('tools/list');
     one.announce('tools');
     await idle();
