@@ -19,18 +19,22 @@ export interface StoreGuardOptions {
 /** So many operations that hang in a row, and the store is left alone for a while. */
 const HANGING_LIMIT = 5;
 
+/** Operations at one time: a server that announces changes without end must not pile them up. */
+const MAX_AT_ONCE = 256;
+
 /** Then one operation is let through to see. */
 const LEFT_ALONE_MS = 30_000;
 
 /**
  * Bounds each operation in time. Nothing it returns rejects, and every timer it sets is cleared. A store that hangs
- * again and again is left alone for 30 s at a time, so that neither each request waits for it nor unanswered
- * operations pile up.
+ * again and again is left alone for 30 s at a time, and never more than 256 operations are under way, so that neither
+ * each request waits for it nor unanswered operations pile up.
  */
 export class StoreGuard {
   readonly #options: StoreGuardOptions;
   #hangingInARow = 0;
   #leftAloneUntilMs = 0;
+  #atOnce = 0;
 
   constructor(options: StoreGuardOptions) {
     this.#options = options;
@@ -54,10 +58,12 @@ export class StoreGuard {
       onFault(kind);
       return Promise.resolve({ ok: false });
     }
+    this.#atOnce += 1;
     return new Promise((resolve) => {
       let late = false;
       const timer = clock.setTimeout(() => {
         late = true;
+        this.#atOnce -= 1;
         this.#hangingInARow += 1;
         this.#leftAloneUntilMs = clock.now() + LEFT_ALONE_MS;
         onFault(kind);
@@ -67,6 +73,7 @@ export class StoreGuard {
         // What comes too late is dropped, and handled: it is no unhandled rejection.
         if (late) return;
         clock.clearTimeout(timer);
+        this.#atOnce -= 1;
         this.#hangingInARow = 0;
         if (!answer.ok) onFault(kind);
         resolve(answer);
@@ -80,6 +87,7 @@ export class StoreGuard {
   }
 
   #mayAsk(): boolean {
+    if (this.#atOnce >= MAX_AT_ONCE) return false;
     if (this.#hangingInARow < HANGING_LIMIT) return true;
     const nowMs = this.#options.clock.now();
     if (nowMs < this.#leftAloneUntilMs) return false;

@@ -47,6 +47,8 @@ export interface PeerCalls extends ConfiguredPeer {
    * gone, the peer is not callable on this connection any more when this returns.
    */
   settled(connection: Connection, outcome: Outcome, durationMs: number, admission: Admission): void;
+  /** Nothing came of it: the request could not be made. */
+  abandoned(connection: Connection, admission: Admission): void;
   countFault(kind: 'absent-result-type' | 'policy'): void;
 }
 

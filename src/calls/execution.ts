@@ -10,6 +10,7 @@
  */
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
+import { sanitizeText } from '../protocol/sanitize.js';
 import type { Connection } from '../transports/connection.js';
 import type { Admission, CallPort, Channel, PeerCalls } from './callPort.js';
 import { inputsOf } from './inputWait.js';
@@ -150,7 +151,7 @@ export class Execution {
   }
 
   private send(channel: Channel): Sent | Conclusion {
-    const { peer, port, request } = this;
+    const { peer, port } = this;
     const { connection } = channel;
     const now = port.clock.now();
     const left = this.deadline - now;
@@ -164,6 +165,18 @@ export class Execution {
     this.admission = admission;
     this.channel = channel;
     this.sentAt = now;
+    try {
+      return this.write(channel, now, left);
+    } catch (error) {
+      // Something of the caller's cannot be written, such as a `_meta` that is no JSON.
+      peer.abandoned(connection, admission);
+      const why = error instanceof Error ? error.message : 'unknown error';
+      return this.refuse('protocol-error', `The request cannot be made: ${sanitizeText(why, 200)}.`);
+    }
+  }
+
+  private write({ connection }: Channel, now: number, left: number): Sent {
+    const { peer, request } = this;
     const { onProgress } = request;
     const sent = connection.request(
       request.method,

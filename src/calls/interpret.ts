@@ -30,6 +30,9 @@ import type { Delivery, FailedOutcome } from './outcome.js';
 /** Every outcome but a result, which `normalize.ts` reads. */
 export type NoResultOutcome = Exclude<Outcome, ResultOutcome>;
 
+/** A tool may have had effects; any other request of a caller only reads. */
+export type Interpreted = 'tool' | 'reading';
+
 export interface Interpretation {
   readonly status: FailedOutcome['status'];
   readonly delivery: Delivery;
@@ -46,7 +49,12 @@ const LONGEST_ERROR_MESSAGE = 2_000;
  * Interprets what came of a request that got no result. `withheld` reads as `unavailable`; a caller that knows why its
  * own check said no (the route changed: `stale-route`) decides before asking here.
  */
-export function interpretOutcome(outcome: NoResultOutcome): Interpretation {
+export function interpretOutcome(outcome: NoResultOutcome, what: Interpreted = 'tool'): Interpretation {
+  const read = interpretation(outcome);
+  return what === 'tool' ? read : { ...read, message: read.message.replace(MAY_HAVE_RUN, MAY_HAVE_ARRIVED) };
+}
+
+function interpretation(outcome: NoResultOutcome): Interpretation {
   switch (outcome.kind) {
     case 'error':
       return interpretError(outcome);
@@ -122,12 +130,12 @@ function interpretTimeout(outcome: TimeoutOutcome): Interpretation {
     ? {
         status: 'timeout',
         delivery: 'unknown',
-        message: `No answer within ${outcome.timeoutMs} ms; ${MAY_HAVE_RUN}.`,
+        message: `No answer within ${Math.round(outcome.timeoutMs)} ms; ${MAY_HAVE_RUN}.`,
       }
     : {
         status: 'timeout',
         delivery: 'not-sent',
-        message: `The request could not be written within ${outcome.timeoutMs} ms; nothing was sent.`,
+        message: `The request could not be written within ${Math.round(outcome.timeoutMs)} ms; nothing was sent.`,
       };
 }
 
@@ -205,6 +213,7 @@ function reached(cause: UnreachableCause): string {
 }
 
 const MAY_HAVE_RUN = 'the tool may have been executed, so look before calling it again';
+const MAY_HAVE_ARRIVED = 'the server may have answered it, and asking again does no harm';
 
 /** A detail without its own full stop, so that it fits into a sentence. */
 function detailOf(detail: string): string {

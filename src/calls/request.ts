@@ -106,7 +106,7 @@ function end<T>(
   }
   const { outcome } = conclusion;
   if (outcome.kind !== 'result') {
-    const read = interpretOutcome(asCancelled(port, outcome));
+    const read = interpretOutcome(asCancelled(port, outcome), 'reading');
     const delivery = read.delivery === 'not-sent' ? execution.unsent : read.delivery;
     return {
       outcome: { ...base, ...read, status: read.status as RequestStatus, delivery },

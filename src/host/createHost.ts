@@ -337,11 +337,12 @@ function freeHostId(actor: AnyActorRef, id: string): string {
   return free;
 }
 
-/** The timers of an actor's system, which an embedded host shares with its parent. */
+/** The time of an actor's system, which an embedded host shares with its parent. Real clocks of XState have timers only. */
 function clockOf(actor: AnyActorRef): Clock {
   const { _clock: timers } = actor.system;
+  const { now } = timers as { readonly now?: unknown };
   return {
-    now: systemClock.now,
+    now: typeof now === 'function' ? () => Number(now.call(timers)) : systemClock.now,
     setTimeout: (fn, delayMs) => timers.setTimeout(fn, delayMs),
     clearTimeout: (handle) => timers.clearTimeout(handle as never),
   };

@@ -85,7 +85,7 @@ export class LegacySubscriptions {
       // Without an answer it may have been heard.
       standing.isSubscribed = outcome.kind !== 'error';
       if (outcome.kind === 'result') this.onSubscribed(uri);
-      else standing.problem = this.peer.redact(`resources/subscribe: ${describe(outcome)}`);
+      else standing.problem = `resources/subscribe: ${describe(outcome, this.peer.redact)}`;
     });
   }
 

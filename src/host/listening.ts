@@ -103,7 +103,7 @@ export class Listening {
 
   private ended({ scope, connection }: Listen, outcome: Outcome): void {
     if (!scope.isActive) return;
-    scope.report(verdictOn(outcome, this.peer.redact(describe(outcome))));
+    scope.report(verdictOn(outcome, describe(outcome, this.peer.redact)));
     this.peer.noticed(connection, outcome);
   }
 }
@@ -150,21 +150,26 @@ function readFilter(value: JsonValue | undefined): SubscriptionFilter {
   };
 }
 
-/** What a request about subscriptions came to, in words. */
-export function describe(outcome: Outcome): string {
+/**
+ * What a request about subscriptions came to, in words.
+ *
+ * @param redact takes secrets out, before anything is cut
+ */
+export function describe(outcome: Outcome, redact: (text: string) => string): string {
+  const cut = (text: string): string => sanitizeText(redact(text), 200);
   switch (outcome.kind) {
     case 'result':
       return 'the server ended the subscription';
     case 'cancelled':
       return outcome.detail;
     case 'error':
-      return `error ${outcome.error.code} (${sanitizeText(outcome.error.message, 200)})`;
+      return `error ${outcome.error.code} (${cut(outcome.error.message)})`;
     case 'malformed':
-      return sanitizeText(outcome.detail, 200);
+      return cut(outcome.detail);
     case 'closed':
-      return `the stream ended (${sanitizeText(outcome.cause.detail, 200)})`;
+      return `the stream ended (${cut(outcome.cause.detail)})`;
     case 'unreachable':
-      return sanitizeText(outcome.cause.detail, 200);
+      return cut(outcome.cause.detail);
     case 'unauthorized':
       return `HTTP ${outcome.status}`;
     case 'timeout':

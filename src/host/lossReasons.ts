@@ -23,12 +23,15 @@ export function sessionGone(peer: string): UnavailableReason {
   };
 }
 
-export function lost(peer: string, cause: CloseCause): UnavailableReason {
+/** @param redact takes secrets out, before anything is cut: half a secret is not known any more */
+export function lost(peer: string, cause: CloseCause, redact: (text: string) => string): UnavailableReason {
   const said =
-    cause.stderr === undefined || cause.stderr === '' ? '' : ` It last wrote: ${lastLine(cause.stderr)}`;
+    cause.stderr === undefined || cause.stderr === ''
+      ? ''
+      : ` It last wrote: ${lastLine(redact(cause.stderr))}`;
   return {
     code: 'connection-lost',
-    message: `The connection to ${peer} ended: ${cause.detail}.${said}`.slice(0, 500),
+    message: redact(`The connection to ${peer} ended: ${cause.detail}.${said}`).slice(0, 500),
     fix: 'Look at the log of the server; retry starts it again.',
   };
 }

@@ -48,6 +48,9 @@ export type { PeerMachine } from './peerLogic.js';
 export type PeerActor = ActorRefFrom<PeerMachine>;
 export type PeerSnapshot = SnapshotFrom<PeerMachine>;
 
+/** How much longer than its own ladder a transport may take to close before it is left to itself. */
+const CLOSE_MARGIN_MS = 30_000;
+
 /** States kept in a report's path. */
 const MAX_PATH = 50;
 
@@ -456,6 +459,7 @@ export class PeerOwner implements WiredPeer {
       clock,
       maxTotalMs: limits.maxCallMs,
       redact: this.redact,
+      closeTimeoutMs: 2 * limits.shutdownGraceMs + CLOSE_MARGIN_MS,
       events: {
         modernSign: (sign) => {
           this.ledger.modern(sign);
@@ -468,7 +472,7 @@ export class PeerOwner implements WiredPeer {
         closed: (cause) => {
           serverRequests.close();
           if (this.connection === connection)
-            this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
+            this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
         },
       },
     });
@@ -507,7 +511,10 @@ export class PeerOwner implements WiredPeer {
       this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
     }
     const released = this.release();
-    // Without a connection: whoever waits for it to be callable is told that it will not be.
+    // Without a connection: whoever waits for it to be callable, or for a list, is told that it will not be. The actor may
+    // have ended without a last snapshot.
+    this.lists.connectionEnded();
+    this.gate.connectionEnded();
     this.gate.close();
     return released;
   }
@@ -522,7 +529,7 @@ export class PeerOwner implements WiredPeer {
       this.isDraining = true;
       this.tell({
         type: 'transport.lost',
-        reason: lost(this.name, { kind: 'reset', detail: outcome.cause.detail }),
+        reason: lost(this.name, { kind: 'reset', detail: outcome.cause.detail }, this.redact),
       });
     } else if (
       outcome.kind === 'error' &&
@@ -552,7 +559,7 @@ export class PeerOwner implements WiredPeer {
   /** Tells the chart that the connection is gone, if it is; in a state that awaits an answer it is no news. */
   noticeLoss(): void {
     const cause = this.connection?.closeCause ?? null;
-    if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause) });
+    if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
   }
 }
 

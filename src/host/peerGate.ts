@@ -129,8 +129,8 @@ export class PeerGate implements PeerCalls {
       this.failed(connection, this.peer.redact(cause), admission, isOld);
     } else if (isAnswer(outcome)) {
       if (this.failures > 0 || admission === 'trial') this.succeeded(connection, admission);
-    } else if (admission === 'trial') {
-      this.abandoned(connection);
+    } else {
+      this.abandoned(connection, admission);
     }
     this.peer.noticed(connection, outcome);
   }
@@ -225,8 +225,8 @@ export class PeerGate implements PeerCalls {
     this.watch();
   }
 
-  private abandoned(connection: Connection): void {
-    if (this.peer.connection !== connection) return;
+  abandoned(connection: Connection, admission: Admission): void {
+    if (admission !== 'trial' || this.peer.connection !== connection) return;
     this.isTrialOut = false;
     this.peer.breaker()?.send({ type: 'trial.abandoned' });
   }

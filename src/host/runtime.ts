@@ -101,7 +101,7 @@ export class HostRuntime implements HostPort {
     this.queue = new StartQueue(options.maxSimultaneousStarts);
     this.handlers = handlers;
     this.cache = new ResponseCache({
-      store: store ?? createMemoryStore({ now: clock.now }),
+      store: store ?? createMemoryStore({ now: () => clock.now() }),
       now: wallClockOf(clock),
       clock,
       onFault: (kind) => this.cacheFaults.set(kind, (this.cacheFaults.get(kind) ?? 0) + 1),

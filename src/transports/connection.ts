@@ -17,7 +17,7 @@ import { Lingering } from './lingering.js';
 import { LooseMessages } from './looseMessages.js';
 import { PendingRequest, type Progress, type ProgressTerms } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
-import type { StreamEnd, Transport, TransportFactory } from './transport.js';
+import type { Exchange, StreamEnd, Transport, TransportFactory } from './transport.js';
 
 export type { ConnectionEvents, FaultKind } from './connectionEvents.js';
 export type { Progress } from './pendingRequest.js';
@@ -29,6 +29,8 @@ export interface ConnectionOptions {
   readonly events: ConnectionEvents;
   /** Longest life of a request whose deadline is extended by progress, where the request itself says nothing. */
   readonly maxTotalMs: number;
+  /** How long the transport may take to close before it is left to itself. Default 60,000. */
+  readonly closeTimeoutMs?: number;
   /** Takes configured secrets out of the message of an error, before anybody shortens it. Default: nothing. */
   readonly redact?: (text: string) => string;
 }
@@ -66,6 +68,8 @@ export interface ListenOptions {
 
 export type OpenOutcome = { readonly ok: true } | { readonly ok: false; readonly cause: UnreachableCause };
 
+const CLOSE_TIMEOUT_MS = 60_000;
+
 const CLOSED_BY_HOST: CloseCause = { kind: 'host', detail: 'closed by this host' };
 
 export class Connection {
@@ -74,6 +78,7 @@ export class Connection {
   private readonly ids: IdSource;
   private readonly events: ConnectionEvents;
   private readonly maxTotalMs: number;
+  private readonly closeTimeoutMs: number;
   private readonly inbox: Inbox;
   private dialect: Dialect | null = null;
   private openProbe: PendingRequest | null = null;
@@ -91,7 +96,8 @@ export class Connection {
     this.clock = options.clock;
     this.events = options.events;
     this.maxTotalMs = options.maxTotalMs;
-    this.lingering = new Lingering(options.clock, (stream) => this.transport.abort(stream));
+    this.closeTimeoutMs = options.closeTimeoutMs ?? CLOSE_TIMEOUT_MS;
+    this.lingering = new Lingering(options.clock, (stream) => this.abort(stream));
     this.loose = new LooseMessages(options.clock);
     this.inbox = new Inbox({
       events: options.events,
@@ -241,7 +247,7 @@ export class Connection {
   stopListeningForProbe(): void {
     const probe = this.openProbe;
     this.openProbe = null;
-    if (probe !== null && this.transport.perRequestStreams) this.transport.abort(probe);
+    if (probe !== null && this.transport.perRequestStreams) this.abort(probe);
   }
 
   /**
@@ -312,6 +318,10 @@ export class Connection {
   ): void {
     const { dialect } = this;
     if (dialect === null || dialect.era !== 'legacy' || !this.isOpen || !this.inbox.answered(id)) return;
+    if (!this.loose.mayAnswer) {
+      this.events.fault('server-request', 'an answer too many at one time');
+      return;
+    }
     const text =
       'result' in answer
         ? dialect.response(id, answer.result)
@@ -332,14 +342,41 @@ export class Connection {
     }
     this.isClosing = true;
     this.lingering.stop();
-    const closed = this.transport.close();
+    const closed = this.closeTransport();
     this.settleAll(this.closedBecause ?? CLOSED_BY_HOST);
-    try {
-      await closed;
-    } catch {
-      // A transport that breaks its contract here must not break the caller's shutdown.
-    }
+    await closed;
     this.end(CLOSED_BY_HOST);
+  }
+
+  private abort(exchange: Exchange): void {
+    try {
+      this.transport.abort(exchange);
+    } catch {
+      this.events.fault('transport', 'the transport failed to give up an exchange');
+    }
+  }
+
+  /** A transport that breaks its contract here, by an error or by never ending, must not break the caller's shutdown. */
+  private closeTransport(): Promise<void> {
+    return new Promise((resolve) => {
+      const broken = (how: string): void => {
+        this.events.fault('transport', `the transport ${how}`);
+        resolve();
+      };
+      const giveUp = this.clock.setTimeout(() => broken('did not close'), this.closeTimeoutMs);
+      const done = (): void => this.clock.clearTimeout(giveUp);
+      // The executor also catches what is thrown before there is a promise.
+      new Promise<void>((started) => started(this.transport.close())).then(
+        () => {
+          done();
+          resolve();
+        },
+        () => {
+          done();
+          broken('failed to close');
+        },
+      );
+    });
   }
 
   private prepare(dialect: Dialect, method: string, options: RequestOptions): PendingRequest {
@@ -389,7 +426,14 @@ export class Connection {
     if (!request.isStanding) {
       request.timer = this.clock.setTimeout(() => this.expire(request), request.timeoutMs);
     }
-    this.transport.send(text, request);
+    try {
+      this.transport.send(text, request);
+    } catch {
+      // It has broken its contract; whether something was written, the exchange tells.
+      this.events.fault('transport', 'the transport failed to send');
+      const detail = 'the transport failed to send';
+      request.settle({ kind: 'closed', written: request.written, cause: { kind: 'protocol', detail } });
+    }
   }
 
   private sendLoose(dialect: Dialect, text: string, method: string): Promise<StreamEnd | null> {
@@ -437,7 +481,7 @@ export class Connection {
    */
   withdraw(request: PendingRequest, reason: string): void {
     const { dialect, transport } = this;
-    if (transport.perRequestStreams) transport.abort(request);
+    if (transport.perRequestStreams) this.abort(request);
     if (!request.written || dialect === null || !this.isOpen) return;
     if (transport.perRequestStreams && dialect.era === 'modern') return;
     void this.sendLoose(dialect, dialect.cancel(request.id, reason), 'notifications/cancelled');

@@ -16,6 +16,7 @@ export type FaultKind =
   | 'uncorrelated' // an error without an id
   | 'foreign-progress' // progress for no request that asked for it, or of a wrong shape
   | 'foreign-cancel' // a cancellation of something that is not the server's to cancel, or is settled
+  | 'transport' // a transport that broke its contract
   | 'server-request'; // a request of the server that is not answered: a modern peer's (N18), or one too many
 
 export interface ConnectionEvents {
