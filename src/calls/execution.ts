@@ -13,41 +13,12 @@ import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import { sanitizeText } from '../protocol/sanitize.js';
 import type { Connection } from '../transports/connection.js';
 import type { Admission, CallPort, Channel, PeerCalls } from './callPort.js';
+import type { Conclusion, ExecutionRequest } from './executionRequest.js';
 import { inputsOf } from './inputWait.js';
 import { interpretOutcome } from './interpret.js';
 import type { CallProgress, Delivery } from './outcome.js';
 import { MAX_SENDS, mayBeSentAgain, type NoResult, pauseMs } from './repetition.js';
 import { type Interruption, LONGEST_TIMEOUT_MS, type Waited, waitUntil } from './waiting.js';
-
-/** What is to be sent. */
-export interface ExecutionRequest {
-  readonly method: string;
-  /** Serialized members of `params`, without inputs and `_meta`. */
-  readonly members: string;
-  /** `params.name` or `params.uri`. */
-  readonly target: string;
-  /** Requests of one peer with the same key run one after the other. */
-  readonly key: string | undefined;
-  /** Whether the server may ask for input. */
-  readonly hasRounds: boolean;
-  readonly isRepeatable: () => boolean;
-  /** Asked in the tick of the write, besides the connection: is the route still the same? */
-  readonly isStillMeant: () => boolean;
-  readonly signal: AbortSignal | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly onProgress: ((progress: CallProgress) => void) | undefined;
-  readonly meta: JsonObject | undefined;
-}
-
-/** What the request came to: an outcome of the wire, or why there is none. */
-export type Conclusion =
-  | { readonly kind: 'outcome'; readonly outcome: Outcome }
-  | {
-      readonly kind: 'refused';
-      readonly status: 'unavailable' | 'timeout' | 'cancelled' | 'protocol-error';
-      readonly delivery: Delivery;
-      readonly message: string;
-    };
 
 type Sent = ReturnType<Connection['request']>;
 

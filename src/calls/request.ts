@@ -3,7 +3,8 @@ import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
 import type { Parsed } from '../protocol/results.js';
 import type { CallPort, PeerCalls } from './callPort.js';
-import { type Conclusion, Execution } from './execution.js';
+import { Execution } from './execution.js';
+import type { Conclusion } from './executionRequest.js';
 import { interpretOutcome } from './interpret.js';
 import type { Delivery, RequestOptions, RequestOutcome, RequestStatus } from './outcome.js';
 
