@@ -187,6 +187,15 @@ describe('hosts in one process', () => {
     expect([listsOf(one), listsOf(other)]).toEqual([1, asked]);
   });
 
+  test('share it not even between two peers of one host', async () => {
+    const [one, other] = pair('private', [undefined, undefined]);
+    const store = createMemoryStore();
+    const host = createHost({ peers: { a: one.config, b: other.config }, store });
+    hosts.push(host);
+    await host.start();
+    expect([listsOf(one), listsOf(other)]).toEqual([1, 1]);
+  });
+
   test('find what one of them has before its first connection, and ask after a reconnect', async () => {
     const clock = createSimulatedClock();
     const store = createMemoryStore();

@@ -85,11 +85,11 @@ test('a process inherits who it runs for', () => {
 });
 
 test('of a transport of the host nothing private is shared, unless the host says for whom it is', () => {
-  const context = (name: string, host: string) => of(custom, { name, host }).context;
-  expect(context('a', 'host-2')).not.toBe(context('a', 'host-1'));
-  expect(context('b', 'host-1')).not.toBe(context('a', 'host-1'));
-  expect(context('a', 'host-1')).toBe(context('a', 'host-1'));
-  // A host cannot be made to look like another one by its word.
-  const word = { ...custom, authorizationContext: 'host-1' };
-  expect(of(word).context).not.toBe(context('peer', 'host-1'));
+  const context = (name: string, ownWord: string) => of(custom, { name, host: ownWord }).context;
+  // Not even under the same name: it may have been added anew for somebody else.
+  expect(context('a', 'word-2')).not.toBe(context('a', 'word-1'));
+  expect(context('a', 'word-1')).toBe(context('a', 'word-1'));
+  // One cannot be made to look like another by its word.
+  const word = { ...custom, authorizationContext: 'word-1' };
+  expect(of(word).context).not.toBe(context('peer', 'word-1'));
 });
