@@ -33,6 +33,8 @@ export interface Obtaining {
   readonly serverName: string;
   /** Whether what another process fetched is believed. */
   readonly mayBeCached: boolean;
+  /** False once nobody waits for it: the peer left service, and nothing more may be asked on its connection. */
+  readonly isWanted: () => boolean;
 }
 
 export type Fetched =
@@ -47,6 +49,8 @@ export type Fetched =
       readonly catalog?: PeerCatalog;
     }
   | { readonly ok: false; readonly message: string; readonly outcome?: Outcome };
+
+const BROKEN_OFF: Outcome = { kind: 'withheld', written: false };
 
 type Ask = (members: string, timeoutMs: number) => Promise<Outcome>;
 
@@ -64,15 +68,15 @@ export class ListSource {
     const { connection, mayBeCached } = obtaining;
     this.forgotten.delete(kind);
     const key = keyOf(kind, connection, obtaining.serverName);
-    if (cache === null || key === null) return this.walk(kind, this.asking(kind, connection));
+    if (cache === null || key === null) return this.walk(kind, this.asking(kind, obtaining));
     if (mayBeCached) {
       const found = await this.replay(kind, cache, key);
       if (found !== null) return found;
     }
     const ticket = cache.begin(partition, key);
     const raw: JsonValue[] = [];
-    const walked = await this.walk(kind, this.asking(kind, connection, raw));
-    if (walked.ok) {
+    const walked = await this.walk(kind, this.asking(kind, obtaining, raw));
+    if (walked.ok && obtaining.isWanted()) {
       const ttlMs = Math.floor((walked.freshUntil ?? 0) - this.options.clock.now());
       if (ttlMs > 0) void cache.write(ticket, { value: raw, ttlMs, scope: walked.scope });
       // Nobody looked whether there is an older one: it must not outlive this answer.
@@ -120,10 +124,12 @@ export class ListSource {
     return { ...replayed, receivedAt: now - found.ageMs, freshUntil: now + found.freshForMs };
   }
 
-  private asking(kind: ListKind, connection: Connection, raw?: JsonValue[]): Ask {
+  private asking(kind: ListKind, { connection, isWanted }: Obtaining, raw?: JsonValue[]): Ask {
     const { method, member } = LISTS[kind];
     return async (members, timeoutMs) => {
-      const outcome = await connection.request(method, members, { timeoutMs }).outcome;
+      // Between two pages the peer may have left service (N17).
+      if (!isWanted()) return BROKEN_OFF;
+      const outcome = await connection.request(method, members, { timeoutMs, mayWrite: isWanted }).outcome;
       if (resultTypeIsAbsent(outcome) && connection.agreed?.era === 'modern')
         this.options.countFault('absent-result-type');
       if (raw !== undefined && outcome.kind === 'result' && isJsonObject(outcome.result)) {

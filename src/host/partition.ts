@@ -12,20 +12,20 @@ import { resolveHere } from './pin.js';
  * declares in every request, since a server may list by that (basic/utilities/caching, cache key). The context is
  * everything that may say who asks: all headers, or the whole environment of the process (with its home directory and
  * what is configured). Where a host supplies the transport only the host knows; unless it says so with
- * `authorizationContext`, its private answers stay within `hostContext`.
+ * `authorizationContext`, its private answers stay within `ownWord`.
  *
  * Values are hashed: a partition can be stored and shown.
  *
- * @param hostContext a word that no other host has
+ * @param ownWord a word that no other peer has, of this host or another
  */
 export function partitionOf(
   peer: ResolvedPeer,
-  hostContext: string,
+  ownWord: string,
   clientCapabilities: JsonObject,
 ): CachePartition {
   return {
     identity: digest([identityOf(peer), clientCapabilities]),
-    context: digest(contextOf(peer, hostContext)),
+    context: digest(contextOf(peer, ownWord)),
   };
 }
 
@@ -43,7 +43,7 @@ function identityOf(peer: ResolvedPeer): JsonValue {
   }
 }
 
-function contextOf(peer: ResolvedPeer, hostContext: string): JsonValue {
+function contextOf(peer: ResolvedPeer, ownWord: string): JsonValue {
   switch (peer.transport) {
     case 'stdio':
       return { ...childEnvironment(peer.env, process.env, process.platform) } as JsonValue;
@@ -51,7 +51,7 @@ function contextOf(peer: ResolvedPeer, hostContext: string): JsonValue {
       return { ...peer.headers };
     case 'custom':
       return peer.authorizationContext === undefined
-        ? { host: hostContext, name: peer.name }
+        ? { own: ownWord }
         : { context: peer.authorizationContext };
   }
 }

@@ -68,6 +68,8 @@ interface Held {
   problem: string | null;
   /** Of another connection than the one in use, or its renewal failed. */
   isStale: boolean;
+  /** Changes were announced while it was fetched, and every time before: it may never have been so. */
+  isTorn: boolean;
   failures: number;
   /** Not fetched again by use before. */
   pausedUntil: number;
@@ -127,16 +129,15 @@ export class PeerLists {
     const dueAt = this.toolsDueAt;
     if (dueAt === Number.POSITIVE_INFINITY || this.options.clock.now() < dueAt) return;
     const catalog = this.peer.catalog('tools');
-    // A change that was announced is fetched in its own time, however often the tools are used meanwhile.
-    if (catalog?.getSnapshot().matches('stale') === false) catalog.send({ type: 'catalog.used' });
+    const state = catalog?.getSnapshot().value;
+    // What is being fetched needs no telling, and a change that was announced is fetched in its own time.
+    if (state === 'fresh' || state === 'failed') catalog?.send({ type: 'catalog.used' });
   }
 
   /** What was kept of an earlier connection is not fresh any more, and no answer of a cache is believed. */
   connectionEnded(): void {
     for (const [kind, held] of this.held) {
-      held.isStale = true;
-      held.mustAsk = true;
-      held.tornWalks = 0;
+      Object.assign(held, { isStale: true, isTorn: false, mustAsk: true, tornWalks: 0 });
       this.settled(kind);
     }
   }
@@ -185,19 +186,25 @@ export class PeerLists {
     held.isTold = false;
     if (!this.peer.isCallable) return this.now(held, `The peer ${this.peer.name} is not callable.`);
     if (!this.declares(kind)) return { items: [], freshness: 'fresh', problem: null };
-    let catalog = this.peer.catalog(kind);
+    if (refresh) held.mustAsk = true;
+    const catalog = this.peer.catalog(kind);
     if (catalog === undefined) {
       const settled = this.whenSettled(kind);
       this.peer.wantCatalog(kind);
-      catalog = this.peer.catalog(kind);
-      if (catalog === undefined) return this.now(held, `The peer ${this.peer.name} is not callable.`);
+      // Asked for in the middle of a transition of the peer, it is there when that is over.
+      await Promise.resolve();
+      if (this.peer.catalog(kind) === undefined) {
+        return this.now(held, `The peer ${this.peer.name} is not callable.`);
+      }
       await settled;
       return this.now(held, null);
     }
-    if (refresh) held.mustAsk = true;
     if (refresh || this.isDue(held)) {
       const settled = this.whenSettled(kind);
-      catalog.send({ type: refresh ? 'catalog.refresh' : 'catalog.used' });
+      const isWalking = catalog.getSnapshot().matches('fetching');
+      // A walk that began before this was asked for may bring what a cache had.
+      if (refresh) catalog.send({ type: isWalking ? 'catalog.changed' : 'catalog.refresh' });
+      else catalog.send({ type: 'catalog.used' });
       if (isBusy(catalog)) await settled;
     } else if (isBusy(catalog)) {
       const settled = this.whenSettled(kind);
@@ -244,18 +251,20 @@ export class PeerLists {
           serverName: this.peer.serverName,
           // What came over a cache may be older than what a restart, a gap or an announcement is about.
           mayBeCached: this.peer.generation <= 1 && !this.holdOf(kind).mustAsk,
+          isWanted: () => scope.isActive && this.peer.connection === connection,
         })
       : this.source.nothing(kind);
     if (this.peer.connection !== connection || !scope.isActive) return;
     if (!fetched.ok) {
       const message = this.peer.redact(fetched.message);
-      this.failed(kind, message);
+      this.failed(kind, message, retryAfterOf(fetched.outcome));
       scope.report({ type: 'list.failed', message });
       if (fetched.outcome !== undefined) this.peer.noticed(connection, fetched.outcome);
       return;
     }
     const { items, digest } = fetched;
-    if (this.peer.catalog(kind)?.getSnapshot().context.torn === true && this.mayDiscard(kind)) {
+    const isTorn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
+    if (isTorn && this.mayDiscard(kind)) {
       // What was seen is a list that the server may never have had.
       scope.report({ type: 'list.done', count: items.length, digest });
       return;
@@ -268,7 +277,8 @@ export class PeerLists {
       receivedAt: fetched.receivedAt,
       freshUntil: fetched.freshUntil,
       problem: null,
-      isStale: false,
+      isStale: isTorn,
+      isTorn,
       failures: 0,
       tornWalks: 0,
       mustAsk: false,
@@ -282,13 +292,13 @@ export class PeerLists {
     if (isOther && kind !== 'tools') this.tell(kind);
   }
 
-  private failed(kind: ListKind, message: string): void {
+  private failed(kind: ListKind, message: string, retryAfterMs = 0): void {
     const held = this.holdOf(kind);
     held.problem = message;
     held.isStale = true;
     held.pausedUntil =
       this.options.clock.now() +
-      Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(held.failures, 10));
+      Math.max(retryAfterMs, Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(held.failures, 10)));
     held.failures += 1;
     if (kind === 'tools') {
       this.options.onListingFailed(message);
@@ -312,9 +322,14 @@ export class PeerLists {
 
   private now(held: Held, problem: string | null): ListNow {
     const { items, isStale } = held;
-    const isCut = isStale ? `The connection to ${this.peer.name} ended before the list was there.` : null;
-    const why = problem ?? held.problem ?? isCut;
+    const why = problem ?? held.problem ?? (isStale ? this.whyStale(held) : null);
     return { items, freshness: why === null ? 'fresh' : 'stale', problem: why };
+  }
+
+  private whyStale({ isTorn }: Held): string {
+    return isTorn
+      ? `${this.peer.name} announces changes faster than it can be listed.`
+      : `The connection to ${this.peer.name} ended before the list was there.`;
   }
 
   private holdOf(kind: ListKind): Held {
@@ -327,6 +342,7 @@ export class PeerLists {
       freshUntil: null,
       problem: null,
       isStale: false,
+      isTorn: false,
       failures: 0,
       pausedUntil: 0,
       tornWalks: 0,
@@ -364,6 +380,11 @@ export class PeerLists {
     this.waiters.delete(kind);
     for (const resolve of waiting) resolve();
   }
+}
+
+/** From `Retry-After`, in milliseconds. */
+function retryAfterOf(outcome: Outcome | undefined): number {
+  return outcome?.kind === 'unreachable' ? (outcome.cause.retryAfterMs ?? 0) : 0;
 }
 
 function isBusy(catalog: CatalogRef): boolean {

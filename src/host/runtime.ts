@@ -69,8 +69,6 @@ export class HostRuntime implements HostPort {
   private readonly handlers: InputHandlers;
   private readonly cache: ResponseCache;
   private readonly cacheFaults = new Map<string, number>();
-  /** A word that no other host has: what only this one may see in a cache. */
-  private readonly hostContext = randomUUID();
   private readonly endingListeners = new Set<() => void>();
   private readonly waiters = new Set<() => void>();
   private registry: ActorRefFrom<typeof registryMachine> | null = null;
@@ -294,7 +292,8 @@ export class HostRuntime implements HostPort {
       ratchet: this.ratchet,
       handlers: this.handlers,
       cache: this.cache,
-      partition: partitionOf(peer, this.hostContext, capabilitiesOf(this.handlers)),
+      // A word that no other peer has, of this host or another: what only this one may see in a cache.
+      partition: partitionOf(peer, randomUUID(), capabilitiesOf(this.handlers)),
       after: this.leaving.get(peer.name),
       events: {
         listed: (catalog) => this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) }),
