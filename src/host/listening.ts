@@ -127,6 +127,10 @@ function verdictOn(outcome: Outcome, message: string): SubscriptionEvent {
     case 'unauthorized':
       // Calls work, so nobody is asked to sign in for a stream that is an extra.
       return { type: 'listen.refused', message, permanent: true };
+    case 'unreachable': {
+      const { retryAfterMs } = outcome.cause;
+      return { type: 'listen.lost', message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    }
     default:
       return { type: 'listen.lost', message };
   }

@@ -181,7 +181,11 @@ async function connectionForProbe(
   exchange: ExchangeScope,
 ): Promise<Connection | Outcome> {
   const current = owner.connection;
-  if (current?.isOpen === true && current.mayBeProbed && !input.correction) return current;
+  if (current?.isOpen === true && current.mayBeProbed && !input.correction) {
+    // It goes on, so nothing is left behind on it.
+    owner.takeDraining();
+    return current;
+  }
   // N14: calls in flight are not cut by a refused revision, as far as the deadline of the probe allows.
   if (current?.isOpen === true && !current.perRequestStreams && owner.takeDraining()) {
     const { clock } = owner.options;

@@ -15,6 +15,7 @@ import { LegacySubscriptions } from './legacySubscriptions.js';
 import { kindsChangedBy, Listening, RESOURCE_UPDATED } from './listening.js';
 import type { SubscriptionStatus } from './status.js';
 
+const NO_STREAM = 'Over HTTP a legacy server is heard in its answers only: other changes are not told.';
 const NO_RESOURCES = 'The server offers no resources.';
 
 export type SubscriptionRef = ActorRefFrom<typeof subscriptionMachine>;
@@ -120,7 +121,8 @@ export class PeerSubscriptions {
   /** What the subscription's chart asks for after every acknowledgement. */
   refetch(): void {
     this.options.onGap();
-    for (const uri of this.uris.keys()) this.options.onResourceUpdated(uri, false);
+    // A copy: a listener may end its subscription and begin it anew.
+    for (const uri of [...this.uris.keys()]) this.options.onResourceUpdated(uri, false);
   }
 
   status(): SubscriptionStatus | null {
@@ -131,7 +133,10 @@ export class PeerSubscriptions {
 
   private legacyStatus(): SubscriptionStatus {
     const { uris, problem } = this.legacy.missing;
-    return { state: 'listening', missing: uris, problem };
+    // Over HTTP what a server says by itself has a stream of its own (2025-11-25, basic/transports), which is not opened.
+    return this.peer.connection?.perRequestStreams === true
+      ? { state: 'closed', missing: uris, problem: NO_STREAM }
+      : { state: 'listening', missing: uris, problem };
   }
 
   private modernStatus(): SubscriptionStatus | null {

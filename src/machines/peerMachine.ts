@@ -75,7 +75,7 @@ export const peerSetup = setup({
     backoff: ({ context }) => context.backoffMs,
     // Whoever said when to come back is not asked before.
     retryUnavailableAfter: ({ context }) =>
-      Math.max(context.timing.retryUnavailableAfterMs, context.askedWaitMs ?? 0),
+      Math.min(Math.max(context.timing.retryUnavailableAfterMs, context.askedWaitMs ?? 0), LONGEST_DELAY_MS),
   },
   guards: {
     /** Asks the ledger. The default says no: without an owner there is no allowlist. */

@@ -224,7 +224,12 @@ export type SubscriptionEvent =
   /** A result came, or on stdio the server cancelled it: the server ended it on purpose. */
   | { readonly type: 'listen.ended'; readonly message: string }
   /** The stream broke without a result. */
-  | { readonly type: 'listen.lost'; readonly message: string }
+  | {
+      readonly type: 'listen.lost';
+      readonly message: string;
+      /** From `Retry-After`. */
+      readonly retryAfterMs?: number;
+    }
   /** `permanent`: the server does not know the method. */
   | { readonly type: 'listen.refused'; readonly message: string; readonly permanent: boolean };
 

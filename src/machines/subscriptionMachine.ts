@@ -5,7 +5,7 @@
  * does not offer it.
  */
 import { assign, type ErrorActorEvent, fromCallback, type SnapshotFrom, setup } from 'xstate';
-import { jitteredMs } from './backoff.js';
+import { jitteredMs, LONGEST_DELAY_MS } from './backoff.js';
 import { cutFilter, isEmptyFilter, isSameFilter, missingOf } from './filters.js';
 import type { ListenInput, SubscriptionContext, SubscriptionEvent, SubscriptionInput } from './ports.js';
 
@@ -16,10 +16,11 @@ const types = {
 };
 
 const planBackoffWith = (random: () => number) =>
-  setup({ types }).assign(({ context: { attempts, timing } }) => ({
-    attempts: attempts + 1,
-    backoffMs: jitteredMs(random, attempts, timing.backoffMinMs, timing.backoffMaxMs),
-  }));
+  setup({ types }).assign(({ context: { attempts, timing }, event }) => {
+    const asked = event.type === 'listen.lost' ? (event.retryAfterMs ?? 0) : 0;
+    const backoffMs = jitteredMs(random, attempts, timing.backoffMinMs, timing.backoffMaxMs);
+    return { attempts: attempts + 1, backoffMs: Math.min(Math.max(asked, backoffMs), LONGEST_DELAY_MS) };
+  });
 
 const spec = 'https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions';
 
