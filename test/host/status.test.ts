@@ -311,7 +311,7 @@ describe('a status', () => {
     expect(new Set(status.peers.map(({ state }) => state))).toEqual(new Set(['modern']));
     // A histogram is made for who was called, and nobody else.
     expect(status.peers.every(({ latency }) => latency === null)).toBe(true);
-  });
+  }, 120_000);
 
   it('before the start and after the end is there as well', async () => {
     const host = createHost({ peers: { one: modernFake().config } });
