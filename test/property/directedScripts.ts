@@ -86,6 +86,9 @@ const plan = (changes: Partial<Plan>): Command => ({
   plan: { answers: [], throwsAtStart: false, throwsAtStop: false, ...changes },
 });
 
+/** The first command is for the first time only. */
+const twice = (first: Command, ...again: Command[]): Command[] => [first, ...again, ...again];
+
 /** Ways into each state; some end elsewhere where the options forbid it. */
 const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
   ['idle', []],
@@ -125,6 +128,8 @@ const ways: readonly (readonly [PeerStateName, readonly Command[]])[] = [
   ['unavailable', [start, send(noSignal), deadline, send(noSignal), deadline, send(noSignal)]],
   ['unavailable', [start, result, lost, deadline, result, lost, deadline, result, lost]],
   ['unavailable', [start, result, lost, deadline, granted, result, lost, deadline, granted, result, lost]],
+  // One more loss, of whatever kind, uses up the attempts.
+  ['legacy', [...twice(start, ambiguous, initialized, lost, deadline), ambiguous, initialized]],
   ['unavailable', [start, send(noSignal), deadline]],
   ['unavailable', [start, send(noSignal), deadline, { kind: 'fault', how: 'reports' }]],
   [
