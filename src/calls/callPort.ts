@@ -32,10 +32,10 @@ export interface PeerCalls extends ConfiguredPeer {
   /** Null: callable in a moment, its tools are being listed anew. A text: why it is not callable, in one sentence. */
   channel(): Channel | null | string;
   /**
-   * The channel, once the peer is callable and has listed, on another connection than `not`. Settles with a text, in one
-   * sentence, where that will not be, or not soon.
+   * The channel, once the peer is callable and has listed. Settles with a text, in one sentence, where that will not be,
+   * or not soon.
    */
-  whenCallable(not: Connection | null): Coming<Channel | string>;
+  whenCallable(): Coming<Channel | string>;
   /** Settles with the reason, in one sentence, when the peer is not callable and will not be soon. */
   whenGone(): Coming<string>;
   /** Whether `connection` is still the one in use of a callable peer. Asked in the tick of the write. */

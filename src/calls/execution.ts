@@ -240,7 +240,7 @@ export class Execution {
   private async currentChannel(): Promise<Channel | Conclusion> {
     const now = this.peer.channel();
     if (now !== null && typeof now === 'object') return now;
-    const coming = this.peer.whenCallable(null);
+    const coming = this.peer.whenCallable();
     const waited = await this.wait(coming.promise);
     coming.cancel();
     if (waited.kind !== 'done') return this.interrupted(waited.kind);

@@ -30,12 +30,13 @@ import type { Clock } from '../transports/clock.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
 import type { TransportFactory } from '../transports/transport.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
-import { type ExchangeScope, runExchange, within } from './exchangeScope.js';
+import { type ExchangeScope, runExchange } from './exchangeScope.js';
 import type { PeerReport, PeerStateName } from './facade.js';
 import { Ledger, type Ratchet } from './ledger.js';
 import { crashed, lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
 import { NegotiationRecord } from './negotiationRecord.js';
+import { PeerConnections } from './peerConnections.js';
 import { type BreakerRef, PeerGate } from './peerGate.js';
 import { type CatalogRef, PeerLists } from './peerLists.js';
 import { bindOwner, forgetKey, keyOf, type PeerMachine, peerLogic, type WiredPeer } from './peerLogic.js';
@@ -95,15 +96,12 @@ export class PeerOwner implements WiredPeer {
   readonly record = new NegotiationRecord();
   /** Faults of the wire by kind, for the life of the peer. */
   readonly faults = new Map<string, number>();
-  /** The connection in use; replaced, never reopened. */
-  connection: Connection | null = null;
+  readonly connections: PeerConnections;
   /** What the server declared at the last negotiation. */
   capabilities: JsonObject = {};
   negotiationStartedAt = 0;
   /** Revisions refused with -32022 in this negotiation, in order. */
   readonly refused: string[] = [];
-  /** Connections made so far. */
-  generation = 0;
   /** What callers see of it, what it lists, and what it tells. */
   readonly gate: PeerGate;
   readonly lists: PeerLists;
@@ -112,14 +110,9 @@ export class PeerOwner implements WiredPeer {
   readonly clientCapabilities: JsonObject;
   /** By which the guard of its chart finds it; 0 before there is one. */
   private key = 0;
-  private isDraining = false;
-  /** Connections that end when their calls have (HTTP). */
-  private readonly retired = new Set<Connection>();
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
   private actor: PeerActor | null = null;
-  private closing: Promise<void>;
-  private isDisposed = false;
   private settledAfterMs = 0;
   private listed = false;
   private path: PeerStateName[] = ['idle'];
@@ -130,7 +123,7 @@ export class PeerOwner implements WiredPeer {
 
   constructor(options: PeerOwnerOptions) {
     this.options = options;
-    this.closing = options.after ?? Promise.resolve();
+    this.connections = new PeerConnections(options.clock, () => this.connect(), options.after);
     this.name = options.config.name;
     this.redact = redactor(secretsOf(options.config));
     this.ledger = new Ledger({
@@ -185,7 +178,7 @@ export class PeerOwner implements WiredPeer {
   }
 
   releaseConnection(): void {
-    void this.release();
+    void this.connections.release();
   }
 
   requestTurn(): void {
@@ -273,7 +266,7 @@ export class PeerOwner implements WiredPeer {
 
   /** Why it is not callable and will not be soon, in one sentence; null where it is on the way. */
   whyNot(): string | null {
-    if (this.isDisposed) return `The peer ${this.name} was removed or stopped.`;
+    if (this.connections.isDisposed) return `The peer ${this.name} was removed or stopped.`;
     const snapshot = this.actor?.getSnapshot();
     if (snapshot !== undefined && snapshot.status !== 'active') return `The peer ${this.name} is stopped.`;
     if (this.hasCallableState || isNegotiating(this.state) || this.state === 'reconnecting') return null;
@@ -282,7 +275,7 @@ export class PeerOwner implements WiredPeer {
 
   /** Why it is not callable at this moment, in one sentence. */
   notCallable(): string {
-    if (this.isDisposed) return `The peer ${this.name} was removed or stopped.`;
+    if (this.connections.isDisposed) return `The peer ${this.name} was removed or stopped.`;
     const { state, reason } = this.report();
     return reason === null
       ? `The peer ${this.name} is ${state}.`
@@ -392,12 +385,6 @@ export class PeerOwner implements WiredPeer {
     this.options.events.toolsSettled();
   }
 
-  private get inFlight(): number {
-    let sum = this.connection?.inFlight ?? 0;
-    for (const connection of this.retired) sum += connection.inFlight;
-    return sum;
-  }
-
   /** Starts a negotiation where there is none, or the listing that failed. */
   retry(): void {
     if (this.isCallable && this.lists.toolsProblem !== null) this.lists.refreshTools();
@@ -413,7 +400,7 @@ export class PeerOwner implements WiredPeer {
       era: context?.era ?? 'unknown',
       revision: context?.revision ?? null,
       generation: this.generation,
-      inFlight: this.inFlight,
+      inFlight: this.connections.inFlight,
       queued: gate.budget.queued,
       breaker: gate.breakerState,
       faults: Object.fromEntries(this.faults),
@@ -435,18 +422,22 @@ export class PeerOwner implements WiredPeer {
     };
   }
 
-  /** A new connection; the one before is closed first, so that two processes of one peer never overlap. */
-  async open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome> {
+  get connection(): Connection | null {
+    return this.connections.current;
+  }
+
+  get generation(): number {
+    return this.connections.generation;
+  }
+
+  open(deadline: number, scope: ExchangeScope): Promise<OpenOutcome> {
+    return this.connections.open(deadline, scope);
+  }
+
+  /** A new connection, not opened. What comes of one that is not in use any more changes nothing. */
+  private connect(): Connection {
     const { clock, limits, ids, transport } = this.options;
-    await within(clock, deadline, this.release());
-    const left = deadline - clock.now();
-    if (left <= 0) {
-      const detail = 'there was no time left to open a connection';
-      return { ok: false, cause: { kind: 'connect-failed', detail, terminal: false } };
-    }
-    if (this.isDisposed || !scope.isActive) {
-      return { ok: false, cause: { kind: 'connect-failed', detail: 'stopped', terminal: true } };
-    }
+    const isCurrent = (): boolean => this.connection === connection;
     const serverRequests = new ServerRequests({
       handlers: this.options.handlers,
       peer: this.name,
@@ -463,7 +454,7 @@ export class PeerOwner implements WiredPeer {
       events: {
         modernSign: (sign) => {
           this.ledger.modern(sign);
-          if (this.connection === connection) this.tell({ type: 'peer.modernEvidence' });
+          if (isCurrent()) this.tell({ type: 'peer.modernEvidence' });
         },
         notification: (method, params) => this.subscriptions.hear(connection, method, params),
         serverRequest: (id, method, params) => serverRequests.handle(id, method, params),
@@ -471,46 +462,17 @@ export class PeerOwner implements WiredPeer {
         fault: (kind) => this.countFault(kind),
         closed: (cause) => {
           serverRequests.close();
-          if (this.connection === connection)
-            this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
+          if (isCurrent()) this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
         },
       },
     });
-    this.connection = connection;
-    this.generation += 1;
-    return connection.open(left);
-  }
-
-  /**
-   * Closes the connection in use. Resolves when nothing of any connection of this peer is left, but for one whose
-   * calls in flight are left alone: over HTTP it ends by itself when they have.
-   */
-  release(): Promise<void> {
-    const { connection } = this;
-    this.connection = null;
-    if (connection === null) return this.closing;
-    if (connection.perRequestStreams && this.takeDraining() && connection.isOpen) {
-      this.retired.add(connection);
-      // Kept until nothing of it is left, so that whoever disposes of the peer waits for it.
-      void connection
-        .whenIdle()
-        .then(() => connection.close())
-        .then(() => this.retired.delete(connection));
-    } else {
-      this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
-    }
-    return this.closing;
+    return connection;
   }
 
   /** Idempotent. No connection is opened after it. */
   dispose(): Promise<void> {
-    this.isDisposed = true;
     forgetKey(this.key);
-    this.isDraining = false;
-    for (const connection of this.retired) {
-      this.closing = Promise.all([this.closing, connection.close()]).then(() => undefined);
-    }
-    const released = this.release();
+    const released = this.connections.dispose();
     // Without a connection: whoever waits for it to be callable, or for a list, is told that it will not be. The actor may
     // have ended without a last snapshot.
     this.lists.connectionEnded();
@@ -526,7 +488,7 @@ export class PeerOwner implements WiredPeer {
       this.tell({ type: 'session.lost', reason: sessionGone(this.name) });
     } else if (outcome.kind === 'unreachable' && outcome.cause.kind === 'connect-failed') {
       // Over HTTP nothing else tells that the peer is gone.
-      this.isDraining = true;
+      this.connections.drain();
       this.tell({
         type: 'transport.lost',
         reason: lost(this.name, { kind: 'reset', detail: outcome.cause.detail }, this.redact),
@@ -545,15 +507,12 @@ export class PeerOwner implements WiredPeer {
     const { clock, limits } = this.options;
     if (clock.now() - this.lastRenegotiation < limits.stableAfterMs) return;
     this.lastRenegotiation = clock.now();
-    this.isDraining = true;
+    this.connections.drain();
     this.tell({ type: 'call.unsupportedVersion', reason: revisionRefused(this.name) });
   }
 
-  /** Whether calls in flight are to be left alone; asked once. */
   takeDraining(): boolean {
-    const { isDraining } = this;
-    this.isDraining = false;
-    return isDraining;
+    return this.connections.takeDraining();
   }
 
   /** Tells the chart that the connection is gone, if it is; in a state that awaits an answer it is no news. */

@@ -35,10 +35,7 @@ export interface GatedPeer {
   noticed(connection: Connection, outcome: Outcome): void;
 }
 
-interface Waiter {
-  readonly not: Connection | null;
-  readonly resolve: (value: Channel | string) => void;
-}
+type Waiter = (value: Channel | string) => void;
 
 export class PeerGate implements PeerCalls {
   readonly name: string;
@@ -79,15 +76,14 @@ export class PeerGate implements PeerCalls {
     return this.peer.notCallable();
   }
 
-  whenCallable(not: Connection | null): Coming<Channel | string> {
-    let waiter: Waiter | undefined;
+  whenCallable(): Coming<Channel | string> {
+    let waiter: Waiter = () => undefined;
     const promise = new Promise<Channel | string>((resolve) => {
-      waiter = { not, resolve };
+      waiter = resolve;
     });
-    const added = waiter as unknown as Waiter;
-    this.waiters.add(added);
-    this.wake(added);
-    return { promise, cancel: () => void this.waiters.delete(added) };
+    this.waiters.add(waiter);
+    this.wake(waiter);
+    return { promise, cancel: () => void this.waiters.delete(waiter) };
   }
 
   whenGone(): Coming<string> {
@@ -188,13 +184,13 @@ export class PeerGate implements PeerCalls {
     const { channel, hasListed } = this.peer;
     let value: Channel | string | null = null;
     if (channel !== null) {
-      if (hasListed && channel.connection !== waiter.not) value = channel;
+      if (hasListed) value = channel;
     } else {
       value = this.peer.whyNot();
     }
     if (value === null) return;
     this.waiters.delete(waiter);
-    waiter.resolve(value);
+    waiter(value);
   }
 
   private succeeded(connection: Connection, admission: Admission): void {
