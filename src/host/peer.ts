@@ -1,15 +1,6 @@
-/**
- * The owner of a peer: holds its connection and its ledger outside XState, provides the actors of its chart, and
- * disposes of everything, also when the chart crashed.
- */
-import type { ActorRefFrom, SnapshotFrom } from 'xstate';
-import type { CachePartition } from '../cache/entry.js';
-import type { ResponseCache } from '../cache/responseCache.js';
 import type { Channel } from '../calls/callPort.js';
 import { capabilitiesOf } from '../calls/inputCapabilities.js';
-import type { InputHandlers } from '../calls/inputHandlers.js';
 import { ServerRequests } from '../calls/serverRequests.js';
-import { catalogId } from '../machines/peerMachine.js';
 import type {
   CatalogEvent,
   CatalogInput,
@@ -18,76 +9,38 @@ import type {
   PeerInput,
   ProbeInput,
   SubscriptionEvent,
-  SubscriptionFilter,
 } from '../machines/ports.js';
 import { UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
-import type { IdSource, JsonObject } from '../protocol/jsonRpc.js';
-import type { ListKind } from '../protocol/lists.js';
-import type { UnavailableReason } from '../protocol/reasons.js';
-import type { PeerCatalog } from '../registry/lease.js';
-import type { Clock } from '../transports/clock.js';
+import type { JsonObject } from '../protocol/jsonRpc.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
-import type { TransportFactory } from '../transports/transport.js';
-import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { type ExchangeScope, runExchange } from './exchangeScope.js';
 import type { PeerReport, PeerStateName } from './facade.js';
-import { Ledger, type Ratchet } from './ledger.js';
-import { crashed, lost, revisionRefused, sessionGone } from './lossReasons.js';
+import { Ledger } from './ledger.js';
+import { lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
 import { NegotiationRecord } from './negotiationRecord.js';
+import { type PeerActor, PeerChart, type PeerSnapshot } from './peerChart.js';
 import { PeerConnections } from './peerConnections.js';
-import { type BreakerRef, PeerGate } from './peerGate.js';
-import { type CatalogRef, PeerLists } from './peerLists.js';
+import { PeerGate } from './peerGate.js';
+import { PeerLists } from './peerLists.js';
 import { bindOwner, forgetKey, keyOf, type PeerMachine, peerLogic, type WiredPeer } from './peerLogic.js';
-import { PeerSubscriptions, type SubscriptionRef } from './peerSubscriptions.js';
+import type { PeerOwnerOptions } from './peerOwnerOptions.js';
+import { isNegotiating } from './peerStates.js';
+import { PeerSubscriptions } from './peerSubscriptions.js';
+import { reportOf, statusOf } from './peerView.js';
 import { redactor, secretsOf } from './redact.js';
 import type { PeerStatus } from './status.js';
 
+export type { PeerActor, PeerSnapshot } from './peerChart.js';
 export type { PeerMachine } from './peerLogic.js';
-
-export type PeerActor = ActorRefFrom<PeerMachine>;
-export type PeerSnapshot = SnapshotFrom<PeerMachine>;
+export { isNegotiating } from './peerStates.js';
 
 /** How much longer than its own ladder a transport may take to close before it is left to itself. */
 const CLOSE_MARGIN_MS = 30_000;
 
 /** States kept in a report's path. */
 const MAX_PATH = 50;
-
-export interface PeerOwnerOptions {
-  readonly config: ResolvedPeer;
-  readonly limits: ResolvedOptions;
-  /** The pin as configured, and as it would be computed now (N8). */
-  readonly pin: string;
-  readonly currentPin: () => string;
-  readonly transport: TransportFactory;
-  readonly ids: IdSource;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly ratchet: Ratchet;
-  readonly handlers: InputHandlers;
-  readonly cache: ResponseCache | null;
-  readonly partition: CachePartition;
-  /** Settles when nothing is left of the peer that had this name before: until then no connection is opened. */
-  readonly after?: Promise<void> | undefined;
-  readonly events: PeerOwnerEvents;
-}
-
-/** What an owner tells its host. */
-export interface PeerOwnerEvents {
-  /** A listing of the tools is complete. */
-  listed(catalog: PeerCatalog): void;
-  listingFailed(): void;
-  /** Either of both was told: nobody need wait for the tools any more. */
-  toolsSettled(): void;
-  /** Another list changed. */
-  listChanged(kind: ListKind): void;
-  resourceUpdated(uri: string, certain: boolean): void;
-  /** The peer wants to start again; `grant` is called when it may, at once or later. */
-  requestTurn(grant: () => void): void;
-  isEnding(): boolean;
-}
 
 export class PeerOwner implements WiredPeer {
   readonly options: PeerOwnerOptions;
@@ -97,6 +50,7 @@ export class PeerOwner implements WiredPeer {
   /** Faults of the wire by kind, for the life of the peer. */
   readonly faults = new Map<string, number>();
   readonly connections: PeerConnections;
+  readonly chart: PeerChart;
   /** What the server declared at the last negotiation. */
   capabilities: JsonObject = {};
   negotiationStartedAt = 0;
@@ -112,10 +66,11 @@ export class PeerOwner implements WiredPeer {
   private key = 0;
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
-  private actor: PeerActor | null = null;
-  private settledAfterMs = 0;
+  /** Duration of the last negotiation. */
+  settledAfterMs = 0;
   private listed = false;
-  private path: PeerStateName[] = ['idle'];
+  /** States in order, the current one last. */
+  readonly path: PeerStateName[] = ['idle'];
   /** Read on every call: the tag of the state, and what {@link channel} made. */
   private hasCallableState = false;
   private callChannel: Channel | null = null;
@@ -126,6 +81,7 @@ export class PeerOwner implements WiredPeer {
     this.connections = new PeerConnections(options.clock, () => this.connect(), options.after);
     this.name = options.config.name;
     this.redact = redactor(secretsOf(options.config));
+    this.chart = new PeerChart(this.redact);
     this.ledger = new Ledger({
       allowLegacy: options.config.allowLegacy,
       pin: options.pin,
@@ -211,7 +167,7 @@ export class PeerOwner implements WiredPeer {
 
   /** Called once, with the actor that runs {@link machine}. */
   attach(actor: PeerActor): void {
-    this.actor = actor;
+    this.chart.attach(actor);
     bindOwner(actor, this);
   }
 
@@ -240,7 +196,7 @@ export class PeerOwner implements WiredPeer {
     this.subscriptions.connectionEnded();
     this.gate.connectionEnded();
     if (state === 'unavailable' || state === 'stopped') this.lists.gone();
-    const reason = this.actor?.getSnapshot().context.reason;
+    const reason = this.chart.snapshot?.context.reason;
     if (state === 'reconnecting' || state === 'unavailable') this.gate.noteError(reason?.message ?? state);
   }
 
@@ -267,7 +223,7 @@ export class PeerOwner implements WiredPeer {
   /** Why it is not callable and will not be soon, in one sentence; null where it is on the way. */
   whyNot(): string | null {
     if (this.connections.isDisposed) return `The peer ${this.name} was removed or stopped.`;
-    const snapshot = this.actor?.getSnapshot();
+    const snapshot = this.chart.snapshot;
     if (snapshot !== undefined && snapshot.status !== 'active') return `The peer ${this.name} is stopped.`;
     if (this.hasCallableState || isNegotiating(this.state) || this.state === 'reconnecting') return null;
     return this.notCallable();
@@ -290,7 +246,7 @@ export class PeerOwner implements WiredPeer {
 
   /** Nothing more is awaited for the start of the host: callable with a listing that came or failed; or not to be had. */
   get isReady(): boolean {
-    const snapshot = this.actor?.getSnapshot();
+    const snapshot = this.chart.snapshot;
     if (snapshot === undefined) return false;
     if (snapshot.status === 'error' || snapshot.status === 'stopped') return true;
     if (snapshot.hasTag('callable')) return this.listed;
@@ -308,73 +264,15 @@ export class PeerOwner implements WiredPeer {
   }
 
   report(): PeerReport {
-    const snapshot = this.actor?.getSnapshot();
-    const context = snapshot?.context;
-    return {
-      name: this.name,
-      state: this.state,
-      era: context?.era ?? 'unknown',
-      revision: context?.revision ?? null,
-      server: context?.server ?? null,
-      reason: snapshot?.status === 'error' ? crashed(snapshot.error) : this.reasonOf(context?.reason ?? null),
-      initializeSent: this.ledger.initializeSent,
-      ms: Math.round(isNegotiating(this.state) ? this.elapsedMs() : this.settledAfterMs),
-      tools: this.lists.toolCount,
-      listing: this.lists.toolsProblem,
-      record: this.record.entries,
-      faults: Object.fromEntries(this.faults),
-      path: [...this.path],
-    };
+    return reportOf(this);
   }
 
-  /** A reason is of interest where the peer is not callable; a loss that was mended is history. */
-  private reasonOf(reason: UnavailableReason | null): UnavailableReason | null {
-    return this.state === 'unavailable' || this.state === 'reconnecting' ? reason : null;
-  }
-
-  /** Tells the chart; nothing happens before it runs or after it ended. No secret gets into a context. */
   tell(event: PeerEvent): void {
-    if (this.actor?.getSnapshot().status === 'active') this.actor.send(this.withoutSecrets(event));
+    this.chart.tell(event);
   }
 
-  /** The event with the configured secrets taken out of its reason. */
-  withoutSecrets<T extends { readonly type: string }>(event: T): T {
-    if (!('reason' in event)) return event;
-    const reason = event.reason as UnavailableReason;
-    return { ...event, reason: { ...reason, message: this.redact(reason.message) } };
-  }
-
-  catalog(kind: ListKind): CatalogRef | undefined {
-    return this.child(catalogId(kind)) as CatalogRef | undefined;
-  }
-
-  wantCatalog(kind: ListKind): void {
-    this.tell({ type: 'catalog.wanted', kind });
-  }
-
-  subscription(): SubscriptionRef | undefined {
-    return this.child('subscription') as SubscriptionRef | undefined;
-  }
-
-  wantSubscription(asked: SubscriptionFilter): void {
-    this.tell({ type: 'subscription.wanted', asked });
-  }
-
-  breaker(): BreakerRef | undefined {
-    return this.child('breaker') as BreakerRef | undefined;
-  }
-
-  wantBreaker(cause: string): void {
-    this.tell({ type: 'breaker.wanted', cause });
-  }
-
-  private child(id: string): unknown {
-    return (this.actor?.getSnapshot().children as Readonly<Record<string, unknown>> | undefined)?.[id];
-  }
-
-  get serverName(): string {
-    const server = this.actor?.getSnapshot().context.server;
-    return server == null ? '' : JSON.stringify([server.name, server.version]);
+  withoutSecrets(event: PeerEvent): PeerEvent {
+    return this.chart.withoutSecrets(event);
   }
 
   /** The tools are there or could not be had: listen, then let callers in. */
@@ -392,23 +290,7 @@ export class PeerOwner implements WiredPeer {
   }
 
   status(): PeerStatus {
-    const context = this.actor?.getSnapshot().context;
-    const { gate } = this;
-    return {
-      name: this.name,
-      state: this.state,
-      era: context?.era ?? 'unknown',
-      revision: context?.revision ?? null,
-      generation: this.generation,
-      inFlight: this.connections.inFlight,
-      queued: gate.budget.queued,
-      breaker: gate.breakerState,
-      faults: Object.fromEntries(this.faults),
-      lastError: gate.lastError,
-      latency: gate.latency.report(),
-      catalogs: this.lists.status(),
-      subscription: this.subscriptions.status(),
-    };
+    return statusOf(this);
   }
 
   listen({ asked }: ListenInput, sendBack: (event: SubscriptionEvent) => void): () => void {
@@ -520,9 +402,4 @@ export class PeerOwner implements WiredPeer {
     const cause = this.connection?.closeCause ?? null;
     if (cause !== null) this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
   }
-}
-
-/** Whether an answer is awaited that selects an era. */
-export function isNegotiating(state: PeerStateName): boolean {
-  return state === 'probing' || state === 'legacyProbe';
 }

@@ -2,18 +2,16 @@
  * What callers see of one peer: its budget, its breaker, whether it is callable, and the statistics of its requests.
  * While the breaker is closed a call costs a comparison here.
  */
-import type { ActorRefFrom } from 'xstate';
 import { Budget } from '../calls/budget.js';
 import type { Admission, Channel, Coming, PeerCalls } from '../calls/callPort.js';
-import type { breakerMachine } from '../machines/breakerMachine.js';
 import type { Outcome } from '../protocol/exchange.js';
 import type { Clock } from '../transports/clock.js';
 import type { Connection } from '../transports/connection.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { Latency } from './latency.js';
+import type { BreakerRef, PeerChart } from './peerChart.js';
 import type { PeerStatus } from './status.js';
 
-export type BreakerRef = ActorRefFrom<typeof breakerMachine>;
 export type BreakerState = PeerStatus['breaker'];
 
 /** What the gate needs of the peer's owner. */
@@ -27,9 +25,7 @@ export interface GatedPeer {
   notCallable(): string;
   /** Why there will be none soon, in one sentence; null where one is coming. */
   whyNot(): string | null;
-  breaker(): BreakerRef | undefined;
-  /** Has the breaker spawned, and told. */
-  wantBreaker(cause: string): void;
+  readonly chart: PeerChart;
   countFault(kind: string): void;
   redact(text: string): string;
   noticed(connection: Connection, outcome: Outcome): void;
@@ -109,7 +105,7 @@ export class PeerGate implements PeerCalls {
       };
     }
     this.isTrialOut = true;
-    this.peer.breaker()?.send({ type: 'trial.begun' });
+    this.peer.chart.breaker()?.send({ type: 'trial.begun' });
     return 'trial';
   }
 
@@ -196,7 +192,7 @@ export class PeerGate implements PeerCalls {
   private succeeded(connection: Connection, admission: Admission): void {
     if (this.peer.connection !== connection) return;
     this.failures = 0;
-    const breaker = this.peer.breaker();
+    const breaker = this.peer.chart.breaker();
     if (admission === 'trial') {
       this.isTrialOut = false;
       this.closedAt = this.clock.now();
@@ -211,25 +207,25 @@ export class PeerGate implements PeerCalls {
     if (this.threshold === 0 || this.peer.connection !== connection) return;
     if (admission === 'trial') {
       this.isTrialOut = false;
-      this.peer.breaker()?.send({ type: 'trial.failed', cause });
+      this.peer.chart.breaker()?.send({ type: 'trial.failed', cause });
       return;
     }
     // What comes to a call from before, while it is held open or after it closed, says nothing.
     if (isOld || this.state !== 'closed') return;
     this.failures += 1;
-    this.peer.wantBreaker(cause);
+    this.peer.chart.wantBreaker(cause);
     this.watch();
   }
 
   abandoned(connection: Connection, admission: Admission): void {
     if (admission !== 'trial' || this.peer.connection !== connection) return;
     this.isTrialOut = false;
-    this.peer.breaker()?.send({ type: 'trial.abandoned' });
+    this.peer.chart.breaker()?.send({ type: 'trial.abandoned' });
   }
 
   /** Mirrors the state of the chart, so that a call reads a member. */
   private watch(): void {
-    const breaker = this.peer.breaker();
+    const breaker = this.peer.chart.breaker();
     if (breaker === undefined || breaker === this.watched) return;
     this.watched = breaker;
     const mirror = (): void => {
@@ -240,7 +236,7 @@ export class PeerGate implements PeerCalls {
   }
 
   private breakerCause(): string {
-    return this.peer.breaker()?.getSnapshot().context.cause ?? 'no detail';
+    return this.peer.chart.breaker()?.getSnapshot().context.cause ?? 'no detail';
   }
 }
 

@@ -2,10 +2,8 @@
  * The lists of one peer, outside XState: fetched for its catalogs, kept with their freshness, served stale where they
  * cannot be renewed. Nothing is fetched by itself: a list that has run out is fetched when somebody needs it.
  */
-import type { ActorRefFrom } from 'xstate';
 import type { CachePartition } from '../cache/entry.js';
 import type { ResponseCache } from '../cache/responseCache.js';
-import type { catalogMachine } from '../machines/catalogMachine.js';
 import type { CatalogEvent } from '../machines/ports.js';
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
@@ -15,6 +13,7 @@ import type { Clock } from '../transports/clock.js';
 import type { Connection } from '../transports/connection.js';
 import type { ExchangeScope } from './exchangeScope.js';
 import { ListSource } from './listSource.js';
+import type { CatalogRef, PeerChart } from './peerChart.js';
 import type { CatalogStatus } from './status.js';
 
 /** A server that announces a change with every listing is believed after so many. */
@@ -23,22 +22,16 @@ const MAX_TORN_WALKS = 3;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 
-export type CatalogRef = ActorRefFrom<typeof catalogMachine>;
-
 /** What the lists need of the peer's owner. */
 export interface ListingPeer {
   readonly name: string;
   readonly connection: Connection | null;
   /** What the server declared. */
   readonly capabilities: JsonObject;
-  /** The server's word about itself; it divides the cache further. */
-  readonly serverName: string;
+  readonly chart: PeerChart;
   /** The first connection of this peer: only then a list of another process is believed. */
   readonly generation: number;
   readonly isCallable: boolean;
-  catalog(kind: ListKind): CatalogRef | undefined;
-  /** Has the catalog of `kind` spawned, if it is not there. */
-  wantCatalog(kind: ListKind): void;
   countFault(kind: string): void;
   redact(text: string): string;
   noticed(connection: Connection, outcome: Outcome): void;
@@ -128,7 +121,7 @@ export class PeerLists {
   useTools(): void {
     const dueAt = this.toolsDueAt;
     if (dueAt === Number.POSITIVE_INFINITY || this.options.clock.now() < dueAt) return;
-    const catalog = this.peer.catalog('tools');
+    const catalog = this.peer.chart.catalog('tools');
     const state = catalog?.getSnapshot().value;
     // What is being fetched needs no telling, and a change that was announced is fetched in its own time.
     if (state === 'fresh' || state === 'failed') catalog?.send({ type: 'catalog.used' });
@@ -150,8 +143,8 @@ export class PeerLists {
   /** The server says that lists changed. */
   changed(kinds: readonly ListKind[]): void {
     for (const kind of kinds) {
-      this.source.forget(kind, this.peer.connection, this.peer.serverName);
-      const catalog = this.peer.catalog(kind);
+      this.source.forget(kind, this.peer.connection, this.peer.chart.serverName);
+      const catalog = this.peer.chart.catalog(kind);
       this.holdOf(kind).mustAsk = true;
       if (catalog !== undefined) catalog.send({ type: 'catalog.changed' });
       else if (kind !== 'tools') this.tell(kind);
@@ -161,7 +154,7 @@ export class PeerLists {
   /** Notifications may have been missed: everything that was fetched is fetched anew, now. */
   refetch(): void {
     for (const kind of LIST_KINDS) {
-      const catalog = this.peer.catalog(kind);
+      const catalog = this.peer.chart.catalog(kind);
       this.holdOf(kind).mustAsk = true;
       // A walk that is under way began before the gap was over.
       const isWalking = catalog?.getSnapshot().matches('fetching') === true;
@@ -172,12 +165,12 @@ export class PeerLists {
 
   /** Another connection than before serves: the lists that were seen before may be other ones now. */
   reconnected(): void {
-    for (const kind of LIST_KINDS) if (this.peer.catalog(kind) === undefined) this.tellSeen(kind);
+    for (const kind of LIST_KINDS) if (this.peer.chart.catalog(kind) === undefined) this.tellSeen(kind);
   }
 
   refreshTools(): void {
     this.holdOf('tools').mustAsk = true;
-    this.peer.catalog('tools')?.send({ type: 'catalog.refresh' });
+    this.peer.chart.catalog('tools')?.send({ type: 'catalog.refresh' });
   }
 
   /** The list, fetched if it is not there, has run out, or `refresh` is asked for. */
@@ -187,13 +180,13 @@ export class PeerLists {
     if (!this.peer.isCallable) return this.now(held, `The peer ${this.peer.name} is not callable.`);
     if (!this.declares(kind)) return { items: [], freshness: 'fresh', problem: null };
     if (refresh) held.mustAsk = true;
-    const catalog = this.peer.catalog(kind);
+    const catalog = this.peer.chart.catalog(kind);
     if (catalog === undefined) {
       const settled = this.whenSettled(kind);
-      this.peer.wantCatalog(kind);
+      this.peer.chart.wantCatalog(kind);
       // Asked for in the middle of a transition of the peer, it is there when that is over.
       await Promise.resolve();
-      if (this.peer.catalog(kind) === undefined) {
+      if (this.peer.chart.catalog(kind) === undefined) {
         return this.now(held, `The peer ${this.peer.name} is not callable.`);
       }
       await settled;
@@ -229,7 +222,7 @@ export class PeerLists {
     const now = this.options.clock.now();
     const found: Partial<Record<ListKind, CatalogStatus>> = {};
     for (const [kind, held] of this.held) {
-      const catalog = this.peer.catalog(kind);
+      const catalog = this.peer.chart.catalog(kind);
       if (catalog === undefined && held.receivedAt === null && held.problem === null) continue;
       found[kind] = {
         state: catalog === undefined ? 'stale' : String(catalog.getSnapshot().value),
@@ -248,7 +241,7 @@ export class PeerLists {
     const fetched = this.declares(kind)
       ? await this.source.obtain(kind, {
           connection,
-          serverName: this.peer.serverName,
+          serverName: this.peer.chart.serverName,
           // What came over a cache may be older than what a restart, a gap or an announcement is about.
           mayBeCached: this.peer.generation <= 1 && !this.holdOf(kind).mustAsk,
           isWanted: () => scope.isActive && this.peer.connection === connection,
@@ -263,7 +256,7 @@ export class PeerLists {
       return;
     }
     const { items, digest } = fetched;
-    const isTorn = this.peer.catalog(kind)?.getSnapshot().context.torn === true;
+    const isTorn = this.peer.chart.catalog(kind)?.getSnapshot().context.torn === true;
     if (isTorn && this.mayDiscard(kind)) {
       // What was seen is a list that the server may never have had.
       scope.report({ type: 'list.done', count: items.length, digest });

@@ -8,3 +8,8 @@ export type PeerStateName =
   | 'unavailable'
   | 'reconnecting'
   | 'stopped';
+
+/** Whether an answer is awaited that selects an era. */
+export function isNegotiating(state: PeerStateName): boolean {
+  return state === 'probing' || state === 'legacyProbe';
+}

@@ -2,9 +2,7 @@
  * What one peer tells by itself: `subscriptions/listen` in the modern era, `list_changed` and `resources/subscribe` in
  * the legacy one, behind the same events of the host.
  */
-import type { ActorRefFrom } from 'xstate';
 import type { SubscriptionEvent, SubscriptionFilter } from '../machines/ports.js';
-import type { subscriptionMachine } from '../machines/subscriptionMachine.js';
 import { subscriptionStateOf } from '../machines/subscriptionMachine.js';
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
@@ -13,20 +11,17 @@ import type { Connection } from '../transports/connection.js';
 import type { ExchangeScope } from './exchangeScope.js';
 import { LegacySubscriptions } from './legacySubscriptions.js';
 import { kindsChangedBy, Listening, RESOURCE_UPDATED } from './listening.js';
+import type { PeerChart } from './peerChart.js';
 import type { SubscriptionStatus } from './status.js';
 
 const NO_STREAM = 'Over HTTP a legacy server is heard in its answers only: other changes are not told.';
 const NO_RESOURCES = 'The server offers no resources.';
 
-export type SubscriptionRef = ActorRefFrom<typeof subscriptionMachine>;
-
 export interface SubscribingPeer {
   readonly connection: Connection | null;
   readonly capabilities: JsonObject;
   readonly isCallable: boolean;
-  subscription(): SubscriptionRef | undefined;
-  /** Has the subscription spawned, or told its new filter. */
-  wantSubscription(asked: SubscriptionFilter): void;
+  readonly chart: PeerChart;
   countFault(kind: string): void;
   redact(text: string): string;
   noticed(connection: Connection, outcome: Outcome): void;
@@ -140,7 +135,7 @@ export class PeerSubscriptions {
   }
 
   private modernStatus(): SubscriptionStatus | null {
-    const snapshot = this.peer.subscription()?.getSnapshot();
+    const snapshot = this.peer.chart.subscription()?.getSnapshot();
     const unasked = this.offersResources ? [] : [...this.uris.keys()];
     const nothing = unasked.length > 0 ? NO_RESOURCES : null;
     if (snapshot === undefined || Object.keys(snapshot.context.asked).length === 0) {
@@ -189,8 +184,8 @@ export class PeerSubscriptions {
       return;
     }
     const asked = this.wanted();
-    if (Object.keys(asked).length > 0 || this.peer.subscription() !== undefined)
-      this.peer.wantSubscription(asked);
+    if (Object.keys(asked).length > 0 || this.peer.chart.subscription() !== undefined)
+      this.peer.chart.wantSubscription(asked);
   }
 
   private updated(params: JsonObject): void {

@@ -209,7 +209,7 @@ function keptRead(owner: PeerOwner, uri: string): KeptRead | null {
       method: READ,
       params: `"uri":${JSON.stringify(String(uri))}`,
       revision: agreed.revision,
-      server: owner.serverName,
+      server: owner.chart.serverName,
     },
   };
 }

@@ -19,12 +19,12 @@ import { registryMachine } from '../registry/registryMachine.js';
 import { createRegistryPort } from '../registry/registryPort.js';
 import type { RegistryEvent } from '../registry/registryPorts.js';
 import { RegistryStore } from '../registry/store.js';
-import { ignoreAbort, listenToAbort } from '../transports/abortFanout.js';
 import type { Clock } from '../transports/clock.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { CollisionError, PeerageError, RequiredPeerError, UnknownPeerError } from './errors.js';
 import type { PeerReport, StartReport } from './facade.js';
 import type { HostEvent, HostOutput, HostPort, SpawnChild } from './hostMachine.js';
+import { HostWaiters } from './hostWaiters.js';
 import type { Ratchet } from './ledger.js';
 import { Listeners } from './listeners.js';
 import { partitionOf } from './partition.js';
@@ -70,7 +70,7 @@ export class HostRuntime implements HostPort {
   private readonly cache: ResponseCache;
   private readonly cacheFaults = new Map<string, number>();
   private readonly endingListeners = new Set<() => void>();
-  private readonly waiters = new Set<() => void>();
+  private readonly waiters = new HostWaiters();
   private registry: ActorRefFrom<typeof registryMachine> | null = null;
   private isEnding = false;
 
@@ -192,14 +192,14 @@ export class HostRuntime implements HostPort {
     const owners = [...this.owners.values()];
     for (const owner of owners) owner.tell({ type: 'host.stop' });
     await Promise.all([...owners.map((owner) => owner.dispose()), ...this.leaving.values()]);
-    this.wake();
+    this.waiters.wake();
     return { peers: this.reports() };
   }
 
   dispose(): void {
     this.end();
     for (const owner of this.owners.values()) void owner.dispose();
-    this.wake();
+    this.waiters.wake();
   }
 
   /** Nothing new is begun, and whoever waits for something else than the wire is told. */
@@ -238,7 +238,7 @@ export class HostRuntime implements HostPort {
     owner.tell({ type: 'host.stop' });
     this.tell({ type: 'host.removePeer', name });
     this.tellRegistry({ type: 'peer.removed', peer: name });
-    this.wake();
+    this.waiters.wake();
     const gone = owner.dispose().then(() => {
       if (this.leaving.get(name) === gone) this.leaving.delete(name);
     });
@@ -251,27 +251,14 @@ export class HostRuntime implements HostPort {
   }
 
   /** Resolves with the peer's report once `condition` holds. Rejects when the peer is gone, or on abort. */
-  waitFor(owner: PeerOwner, condition: () => boolean, signal?: AbortSignal): Promise<PeerReport> {
-    return new Promise((resolve, reject) => {
-      const end = (settle: () => void): void => {
-        this.waiters.delete(check);
-        if (signal !== undefined) ignoreAbort(signal, onAbort);
-        settle();
-      };
-      const onAbort = { aborted: () => end(() => reject(signal?.reason)) };
-      const check = (): void => {
-        if (condition()) end(() => resolve(owner.report()));
-        else if (this.owners.get(owner.name) !== owner) end(() => reject(new UnknownPeerError(owner.name)));
-        else if (this.isEnding) end(() => reject(new PeerageError('stopped', 'the host was stopped')));
-      };
-      if (signal?.aborted === true) {
-        reject(signal.reason);
-        return;
-      }
-      if (signal !== undefined) listenToAbort(signal, onAbort);
-      this.waiters.add(check);
-      check();
-    });
+  async waitFor(owner: PeerOwner, condition: () => boolean, signal?: AbortSignal): Promise<PeerReport> {
+    await this.waiters.until(condition, () => this.whyOver(owner), signal);
+    return owner.report();
+  }
+
+  private whyOver(owner: PeerOwner): Error | null {
+    if (this.owners.get(owner.name) !== owner) return new UnknownPeerError(owner.name);
+    return this.isEnding ? new PeerageError('stopped', 'the host was stopped') : null;
   }
 
   whenReady(owner: PeerOwner): Promise<PeerReport> {
@@ -298,7 +285,7 @@ export class HostRuntime implements HostPort {
       events: {
         listed: (catalog) => this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) }),
         listingFailed: () => this.tellRegistry({ type: 'catalog.failed', peer: peer.name }),
-        toolsSettled: () => this.wake(),
+        toolsSettled: () => this.waiters.wake(),
         listChanged: (kind) => {
           const change = { peer: peer.name, kind };
           this.listeners.emit('listChanged', change);
@@ -365,11 +352,7 @@ export class HostRuntime implements HostPort {
     const report = owner.report();
     this.listeners.emit('peer', report);
     this.tell({ type: 'peer.changed', report });
-    this.wake();
-  }
-
-  private wake(): void {
-    for (const check of [...this.waiters]) check();
+    this.waiters.wake();
   }
 
   private tell(event: HostEvent): void {
@@ -388,21 +371,12 @@ export class HostRuntime implements HostPort {
 
   /** Resolves when every peer is ready, at `startTimeoutMs`, or when the host ends. */
   private allReady(): Promise<void> {
-    return new Promise((resolve) => {
-      const check = (): void => {
-        if (!this.isEnding && ![...this.owners.values()].every((owner) => owner.isReady)) return;
-        this.waiters.delete(check);
-        this.clock.clearTimeout(timer);
-        resolve();
-      };
-      const timer = this.clock.setTimeout(() => {
-        this.tellRegistry({ type: 'host.startTimeout' });
-        this.waiters.delete(check);
-        resolve();
-      }, this.options.startTimeoutMs);
-      this.waiters.add(check);
-      check();
-    });
+    return this.waiters.within(
+      this.clock,
+      this.options.startTimeoutMs,
+      () => this.isEnding || [...this.owners.values()].every((owner) => owner.isReady),
+      () => this.tellRegistry({ type: 'host.startTimeout' }),
+    );
   }
 
   private startFailure(): PeerageError | null {
