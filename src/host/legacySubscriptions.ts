@@ -5,7 +5,7 @@
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import type { Connection } from '../transports/connection.js';
-import { describe } from './listening.js';
+import { describeOutcome } from './outcomeWords.js';
 
 /** How long `resources/subscribe` and its counterpart may take. */
 const SUBSCRIBE_TIMEOUT_MS = 10_000;
@@ -85,7 +85,7 @@ export class LegacySubscriptions {
       // Without an answer it may have been heard.
       standing.isSubscribed = outcome.kind !== 'error';
       if (outcome.kind === 'result') this.onSubscribed(uri);
-      else standing.problem = `resources/subscribe: ${describe(outcome, this.peer.redact)}`;
+      else standing.problem = `resources/subscribe: ${describeOutcome(outcome, this.peer.redact)}`;
     });
   }
 

@@ -24,6 +24,8 @@ export interface ListSourceOptions {
   readonly cache: ResponseCache | null;
   readonly partition: CachePartition;
   readonly countFault: (kind: string) => void;
+  /** Takes the peer's configured secrets out of a text. */
+  readonly redact: (text: string) => string;
 }
 
 /** How a list is to be had. */
@@ -141,16 +143,16 @@ export class ListSource {
   }
 
   private async walk(kind: ListKind, request: Ask): Promise<Fetched> {
-    const { peer, clock, listTimeoutMs: timeoutMs, countFault } = this.options;
+    const { peer, clock, listTimeoutMs: timeoutMs, countFault, redact } = this.options;
     if (kind === 'tools') {
-      const listing = await listTools({ peer, clock, timeoutMs, request });
+      const listing = await listTools({ peer, clock, timeoutMs, request, redact });
       if (!listing.ok) return listing;
       if (listing.mixedScope) countFault('mixed-cache-scope');
       const { catalog } = listing;
       return { ...listing, items: catalog.tools, digest: catalog.digest };
     }
     const parse = PARSERS[kind];
-    const walk = await walkList<Definitions[typeof kind]>({ kind, clock, timeoutMs, request, parse });
+    const walk = await walkList<Definitions[typeof kind]>({ kind, clock, timeoutMs, request, redact, parse });
     if (!walk.ok) return walk;
     if (walk.mixedScope) countFault('mixed-cache-scope');
     for (const _ of walk.malformed) countFault('malformed-item');

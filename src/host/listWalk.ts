@@ -9,6 +9,7 @@ import type { Parsed } from '../protocol/results.js';
 import { sanitizeText } from '../protocol/sanitize.js';
 import { isDeeperThan, MAX_DEPTH } from '../registry/digest.js';
 import type { Clock } from '../transports/clock.js';
+import { describeOutcome } from './outcomeWords.js';
 
 /** More pages than any real list: 1,083 tools came in one page, and no server seen pages below 10 a page. */
 export const MAX_PAGES = 1_000;
@@ -26,6 +27,8 @@ export interface WalkOptions<T> {
   readonly timeoutMs: number;
   /** Reads one item. */
   readonly parse: (item: JsonValue) => Parsed<T>;
+  /** Takes secrets out of what a failure says. Default: nothing. */
+  readonly redact?: (text: string) => string;
   /** Items, the malformed ones among them, over which the list is refused. Default {@link MAX_ITEMS}. */
   readonly maxItems?: number;
 }
@@ -73,7 +76,11 @@ export async function walkList<T>(options: WalkOptions<T>): Promise<Walk<T>> {
     const outcome = await options.request(members, left);
     const receivedAt = clock.now();
     const where = page === 1 ? '' : `page ${page}: `;
-    if (outcome.kind !== 'result') return { ...failed(kind, where + describe(outcome)), outcome };
+    if (outcome.kind !== 'result')
+      return {
+        ...failed(kind, where + describeOutcome(outcome, options.redact ?? ((text) => text))),
+        outcome,
+      };
     const parsed = parseListPage(kind, outcome.result);
     if (!parsed.ok) {
       return failed(kind, `page ${page} is no result of ${LISTS[kind].method}: ${parsed.problem}`);
@@ -182,28 +189,4 @@ class Hints {
 
 function failed(kind: ListKind, what: string): { readonly ok: false; readonly message: string } {
   return { ok: false, message: `${LISTS[kind].method}: ${what}` };
-}
-
-function describe(outcome: Outcome): string {
-  switch (outcome.kind) {
-    case 'error':
-      return `error ${outcome.error.code} (${sanitizeText(outcome.error.message, 200)})`;
-    case 'malformed':
-      return outcome.detail;
-    case 'timeout':
-      return `no answer within ${Math.round(outcome.timeoutMs)} ms`;
-    case 'closed':
-      return `the connection ended (${outcome.cause.detail})`;
-    case 'unreachable':
-      return outcome.cause.detail;
-    case 'unauthorized':
-      return `HTTP ${outcome.status}`;
-    case 'session-lost':
-      return 'the session is gone (HTTP 404)';
-    case 'cancelled':
-    case 'withheld':
-      return 'it was broken off';
-    case 'result':
-      return 'a result';
-  }
 }

@@ -7,9 +7,9 @@ import { METHOD_NOT_FOUND } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/jsonRpc.js';
 import { LIST_KINDS, LISTS, type ListKind } from '../protocol/lists.js';
-import { sanitizeText } from '../protocol/sanitize.js';
 import type { Connection } from '../transports/connection.js';
 import type { ExchangeScope } from './exchangeScope.js';
+import { describeOutcome } from './outcomeWords.js';
 
 /** The member of `_meta` that says to which subscription a message belongs: the id of its listen request. */
 export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId';
@@ -101,9 +101,15 @@ export class Listening {
     }
   }
 
+  private words(outcome: Outcome): string {
+    return outcome.kind === 'result' || (outcome.kind === 'cancelled' && outcome.written)
+      ? 'the server ended the subscription'
+      : describeOutcome(outcome, this.peer.redact);
+  }
+
   private ended({ scope, connection }: Listen, outcome: Outcome): void {
     if (!scope.isActive) return;
-    scope.report(verdictOn(outcome, describe(outcome, this.peer.redact)));
+    scope.report(verdictOn(outcome, this.words(outcome)));
     this.peer.noticed(connection, outcome);
   }
 }
@@ -152,35 +158,4 @@ function readFilter(value: JsonValue | undefined): SubscriptionFilter {
       resourceSubscriptions: uris.filter((uri): uri is string => typeof uri === 'string'),
     }),
   };
-}
-
-/**
- * What a request about subscriptions came to, in words.
- *
- * @param redact takes secrets out, before anything is cut
- */
-export function describe(outcome: Outcome, redact: (text: string) => string): string {
-  const cut = (text: string): string => sanitizeText(redact(text), 200);
-  switch (outcome.kind) {
-    case 'result':
-      return 'the server ended the subscription';
-    case 'cancelled':
-      return outcome.detail;
-    case 'error':
-      return `error ${outcome.error.code} (${cut(outcome.error.message)})`;
-    case 'malformed':
-      return cut(outcome.detail);
-    case 'closed':
-      return `the stream ended (${cut(outcome.cause.detail)})`;
-    case 'unreachable':
-      return cut(outcome.cause.detail);
-    case 'unauthorized':
-      return `HTTP ${outcome.status}`;
-    case 'timeout':
-      return `no answer within ${Math.round(outcome.timeoutMs)} ms`;
-    case 'session-lost':
-      return 'the session is gone (HTTP 404)';
-    case 'withheld':
-      return 'it was broken off';
-  }
 }

@@ -12,7 +12,8 @@ import { catalogDigest } from '../registry/digest.js';
 import type { PeerCatalog } from '../registry/lease.js';
 import { type Walk, type WalkOptions, walkList } from './listWalk.js';
 
-export interface ListingOptions extends Pick<WalkOptions<unknown>, 'request' | 'clock' | 'timeoutMs'> {
+export interface ListingOptions
+  extends Pick<WalkOptions<unknown>, 'request' | 'clock' | 'timeoutMs' | 'redact'> {
   readonly peer: string;
 }
 
@@ -43,8 +44,8 @@ export function emptyCatalog(peer: string): PeerCatalog {
 
 /** Walks `tools/list`. What is malformed is put aside; what is hostile or a duplicate, the registry finds. */
 export async function listTools(options: ListingOptions): Promise<Listing> {
-  const { peer, request, clock, timeoutMs } = options;
-  const walk = await walkList({ kind: 'tools', request, clock, timeoutMs, parse: parseTool });
+  const { peer, ...walking } = options;
+  const walk = await walkList({ kind: 'tools', ...walking, parse: parseTool });
   if (!walk.ok) return walk;
   const { items: tools, malformed, ...facts } = walk;
   const quarantined = malformed.map((item) => ({ peer, code: 'malformed-item', ...item }) as const);

@@ -91,7 +91,16 @@ export class PeerLists {
     this.options = options;
     const { clock, listTimeoutMs, cache, partition } = options;
     const countFault = (kind: string): void => peer.countFault(kind);
-    this.source = new ListSource({ peer: peer.name, clock, listTimeoutMs, cache, partition, countFault });
+    const redact = (text: string): string => peer.redact(text);
+    this.source = new ListSource({
+      peer: peer.name,
+      clock,
+      listTimeoutMs,
+      cache,
+      partition,
+      countFault,
+      redact,
+    });
   }
 
   /** Tools listed, or null where no listing succeeded. */

@@ -245,7 +245,7 @@ describe('ends', () => {
     await quiet();
     expect(statusOf(host)).toMatchObject({
       state: 'backoff',
-      problem: expect.stringContaining('stream ended'),
+      problem: expect.stringContaining('connection ended'),
     });
     await advance(clock, 2_000);
     expect(new Set(fake.listens().map(({ id }) => id)).size).toBe(3);
@@ -258,7 +258,7 @@ describe('ends', () => {
     const { host, clock } = await hostWith(fake, { backoffMinMs: 1_000 });
     fake.say({ method: 'notifications/cancelled', params: { requestId: fake.lastId() } });
     await quiet();
-    expect(statusOf(host)).toMatchObject({ state: 'backoff', problem: 'the server ended it' });
+    expect(statusOf(host)).toMatchObject({ state: 'backoff', problem: 'the server ended the subscription' });
     await advance(clock, 1_000);
     expect(statusOf(host)?.state).toBe('listening');
     expect(faultsOf(host)).toEqual({});
