@@ -12,15 +12,21 @@ export type {
 } from './calls/inputHandlers.js';
 export type {
   AnsweredOutcome,
+  AnsweredRequest,
   CallOptions,
   CallOutcome,
   CallProgress,
   CallStatus,
   Delivery,
   FailedOutcome,
+  FailedRequest,
+  RequestOptions,
+  RequestOutcome,
+  RequestStatus,
   StaleRouteOutcome,
   ToolResult,
 } from './calls/outcome.js';
+export type { CallFacts, CallPolicy } from './calls/policy.js';
 export type {
   CustomPeerConfig,
   HostLimits,
@@ -42,6 +48,7 @@ export {
 export {
   CollisionError,
   ConfigurationError,
+  type ConfigurationProblem,
   PeerageError,
   RequiredPeerError,
   UnknownPeerError,
@@ -50,6 +57,8 @@ export type {
   Catalog,
   Host,
   HostEvents,
+  Listed,
+  ListOptions,
   PeerHandle,
   PeerReport,
   PeerStateName,
@@ -67,6 +76,13 @@ export type {
   HostTag,
 } from './host/hostMachine.js';
 export { createRatchet, type Ratchet } from './host/ledger.js';
+export type {
+  CatalogStatus,
+  HostStatus,
+  LatencyStatus,
+  PeerStatus,
+  SubscriptionStatus,
+} from './host/status.js';
 export { breakerMachine } from './machines/breakerMachine.js';
 export { catalogMachine } from './machines/catalogMachine.js';
 export { createPeerMachine, peerMachine, peerSetup } from './machines/peerMachine.js';
@@ -94,8 +110,19 @@ export {
   subscriptionMachine,
   subscriptionStateOf,
 } from './machines/subscriptionMachine.js';
+export type {
+  CompletionRequest,
+  CompletionResult,
+  PromptArgument,
+  PromptDefinition,
+  PromptResult,
+  ResourceDefinition,
+  ResourceResult,
+  ResourceTemplateDefinition,
+} from './protocol/definitions.js';
 export type { CloseCause, UnreachableCause } from './protocol/exchange.js';
 export type { JsonObject, JsonValue } from './protocol/jsonRpc.js';
+export type { ListKind } from './protocol/lists.js';
 export { type Era, LEGACY_REVISIONS, MODERN_REVISIONS } from './protocol/revisions.js';
 export type { CatalogEntry, CollisionPolicy, Conflict, Lease, Quarantined, Route } from './registry/lease.js';
 export { registryMachine } from './registry/registryMachine.js';

@@ -25,7 +25,7 @@ export async function callTool(
 ): Promise<CallOutcome> {
   const entry = lease.entries.get(name);
   const call = new Call(port, name, entry);
-  if (entry === undefined) return call.fail('not-found', notFound(name, lease));
+  if (entry === undefined) return call.fail('not-found', notFound(name, lease, port));
   if (!isCurrentRoute(entry, port.currentLease())) return call.stale();
   const peer = port.peer(entry.peer);
   const early = peer === undefined ? `The peer ${entry.peer} was removed.` : peer.channel();
@@ -228,7 +228,7 @@ class Call {
       local: entry?.local ?? null,
       era: carried?.channel?.era ?? null,
       revision: carried?.channel?.revision ?? null,
-      requestId: carried?.requestId ?? null,
+      requestId: this.attempts === 0 ? null : (carried?.requestId ?? null),
       durationMs: this.durationMs(),
       attempts: this.attempts,
       argumentsBytes: Buffer.byteLength(this.argumentsText),
@@ -254,7 +254,10 @@ function outputKey(entry: CatalogEntry): string {
   return `${entry.digest}:output`;
 }
 
-function notFound(name: string, lease: Lease): string {
+function notFound(name: string, lease: Lease, port: CallPort): string {
+  if (port.isEnding()) return 'The host was stopped.';
+  if (lease.revision === 0)
+    return 'Nothing is listed yet: the host was not started, or no peer has answered.';
   const shown = JSON.stringify(name.slice(0, 100));
   return `There is no tool ${shown} among the ${lease.entries.size} tools of this catalog.`;
 }

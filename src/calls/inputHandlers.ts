@@ -23,8 +23,8 @@ export interface InputContext {
 export interface FormElicitation {
   /** Text of the server, unsanitized: show it as data. */
   readonly message: string;
-  /** A flat JSON Schema of the form, as the server sent it. */
-  readonly requestedSchema: JsonObject;
+  /** A flat JSON Schema of the form, as the server sent it; that it has `properties` was checked. */
+  readonly requestedSchema: JsonObject & { readonly properties: JsonObject };
   /** All parameters, as they came. */
   readonly params: JsonObject;
 }

@@ -72,9 +72,10 @@ function planForm(handlers: InputHandlers, message: string, params: JsonObject):
   if (type !== 'object' || !isJsonObject(properties) || !Object.values(properties).every(isJsonObject)) {
     return invalid('"requestedSchema" of an elicitation does not describe an object with properties');
   }
+  const schema = { ...requestedSchema, properties };
   return plan(
     'elicitation/create',
-    (context) => handlers.elicitForm?.({ message, requestedSchema, params }, context),
+    (context) => handlers.elicitForm?.({ message, requestedSchema: schema, params }, context),
     (given) => readElicitResult(given, 'form'),
   );
 }

@@ -51,7 +51,9 @@ const LONGEST_ERROR_MESSAGE = 2_000;
  */
 export function interpretOutcome(outcome: NoResultOutcome, what: Interpreted = 'tool'): Interpretation {
   const read = interpretation(outcome);
-  return what === 'tool' ? read : { ...read, message: read.message.replace(MAY_HAVE_RUN, MAY_HAVE_ARRIVED) };
+  if (what === 'tool') return read;
+  const message = read.message.replace(MAY_HAVE_RUN, MAY_HAVE_ARRIVED).replace(CHECK_TOOL, CHECK_REQUEST);
+  return { ...read, message };
 }
 
 function interpretation(outcome: NoResultOutcome): Interpretation {
@@ -102,7 +104,7 @@ function interpretError(outcome: ErrorOutcome): Interpretation {
 function adviceFor(code: number): string {
   switch (code) {
     case INVALID_PARAMS:
-      return '; check the name of the tool and its arguments';
+      return CHECK_TOOL;
     case METHOD_NOT_FOUND:
       return '; the server does not offer this method';
     case HEADER_MISMATCH:
@@ -213,6 +215,8 @@ function reached(cause: UnreachableCause): string {
 }
 
 const MAY_HAVE_RUN = 'the tool may have been executed, so look before calling it again';
+const CHECK_TOOL = '; check the name of the tool and its arguments';
+const CHECK_REQUEST = '; check what was asked for';
 const MAY_HAVE_ARRIVED = 'the server may have answered it, and asking again does no harm';
 
 /** A detail without its own full stop, so that it fits into a sentence. */

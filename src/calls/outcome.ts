@@ -22,7 +22,7 @@ export type CallStatus =
   | 'invalid-arguments'
   /** The answer is no tool result, or its structured content does not fit the output schema. */
   | 'invalid-result'
-  /** Policy or a person said no. */
+  /** Policy or a person said no. Kept for hosts that decide on calls; nothing in this version gives it. */
   | 'denied'
   /** No such tool in the lease. */
   | 'not-found'
@@ -70,12 +70,14 @@ export interface AnsweredOutcome extends OutcomeBase {
   readonly status: 'ok' | 'tool-error';
   readonly delivery: 'answered';
   readonly result: ToolResult;
+  readonly message?: undefined;
 }
 
 export interface StaleRouteOutcome extends OutcomeBase {
   readonly status: 'stale-route';
   readonly delivery: 'not-sent';
   readonly message: string;
+  readonly result?: undefined;
   /** What the name means now; `null` where it is gone. */
   readonly current: CatalogEntry | null;
 }
@@ -84,6 +86,7 @@ export interface FailedOutcome extends OutcomeBase {
   readonly status: Exclude<CallStatus, 'ok' | 'tool-error' | 'stale-route'>;
   /** One sentence a person, or a model, can act on. Sanitized. */
   readonly message: string;
+  readonly result?: undefined;
   /** The JSON-RPC error, where the server gave one. */
   readonly error?: { readonly code: number; readonly message: string; readonly data?: JsonValue };
 }
@@ -130,12 +133,14 @@ export interface AnsweredRequest<T> extends RequestBase {
   readonly value: T;
   /** From the cache, by the server's own `ttlMs`: nothing was sent now. */
   readonly cached: boolean;
+  readonly message?: undefined;
 }
 
 export interface FailedRequest extends RequestBase {
   readonly status: RequestStatus;
   /** One sentence a person, or a model, can act on. Sanitized. */
   readonly message: string;
+  readonly value?: undefined;
   readonly error?: FailedOutcome['error'];
 }
 

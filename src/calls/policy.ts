@@ -12,13 +12,13 @@ export interface CallFacts {
 export interface CallPolicy {
   /**
    * Calls of one peer with the same key run one after the other, in the order in which they came. `undefined`: no
-   * order. Default: none, but for the tools named in the peer's `serialize`. What it throws counts as `undefined`
-   * and is counted as the fault `policy`.
+   * order. Not asked about the tools named in the peer's `serialize`: each of those is a key. What it throws counts as
+   * `undefined` and is counted as the fault `policy`.
    */
   readonly serializeBy?: (call: CallFacts) => string | undefined;
   /**
-   * Whether a call that may have reached the server may be sent again. Default: never, but for the tools named in the
-   * peer's `repeatable`. What it throws counts as false.
+   * Whether a call that may have reached the server may be sent again. Not asked about the tools named in the peer's
+   * `repeatable`: those may. Default: never. What it throws counts as false.
    */
   readonly isRepeatable?: (call: CallFacts) => boolean;
 }
@@ -39,6 +39,8 @@ export function serializationKey(
   tool: string,
   args: JsonObject,
 ): string | undefined {
+  // The operator's word: a policy cannot take it back.
+  if (peer.serialize.size > 0 && peer.serialize.has(tool)) return `tool:${tool}`;
   const { serializeBy } = policy;
   if (serializeBy !== undefined) {
     try {
@@ -49,7 +51,7 @@ export function serializationKey(
       peer.countFault('policy');
     }
   }
-  return peer.serialize.size > 0 && peer.serialize.has(tool) ? `tool:${tool}` : undefined;
+  return undefined;
 }
 
 /** Whether the host calls this call repeatable. */

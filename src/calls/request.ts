@@ -150,7 +150,7 @@ function facts(
     target: request.target,
     era: execution?.channel?.era ?? null,
     revision: execution?.channel?.revision ?? null,
-    requestId: execution?.requestId ?? null,
+    requestId: execution === null || execution.attempts === 0 ? null : execution.requestId,
     durationMs: Math.round((port.clock.now() - startedAt) * 1_000) / 1_000,
     attempts: execution?.attempts ?? 0,
   };

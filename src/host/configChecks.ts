@@ -49,6 +49,9 @@ const PEER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 type Segments = readonly PathSegment[];
 
+/** Options that only code can give; a file has none of them. */
+export const CODE_ONLY = 'id, clock, random, handlers, callPolicy, store, ratchet, inspect';
+
 /** @throws {ConfigurationError} always */
 export function fail(segments: Segments, came: string, allowed: string): never {
   throw new ConfigurationError({ segments, came, allowed });

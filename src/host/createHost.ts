@@ -16,7 +16,8 @@ import type { JsonObject } from '../protocol/jsonRpc.js';
 import type { Lease } from '../registry/lease.js';
 import { type Clock, systemClock } from '../transports/clock.js';
 import type { HostOptions, ResolvedOptions } from './config.js';
-import { PeerageError } from './errors.js';
+import { CODE_ONLY } from './configChecks.js';
+import { ConfigurationError, PeerageError } from './errors.js';
 import type { Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
 import { checkHooks } from './hooks.js';
 import { bindHostPort, createHostMachine, type HostOutput } from './hostMachine.js';
@@ -68,7 +69,7 @@ const hosts = new WeakMap<AnyActorRef, Bound>();
 export function hostLogic(options: CreateHostOptions): HostMachine {
   const { id, clock, random, ratchet, inspect: _inspect, handlers, callPolicy, store, ...rest } = options;
   const hooks = checkHooks({ handlers, callPolicy, store });
-  const resolved = parseHostOptions(rest);
+  const resolved = parse(rest);
   return createHostMachine((actor, defaultId) => {
     const runtime = new HostRuntime(actor, freeHostId(actor, id ?? defaultId), {
       options: resolved,
@@ -81,6 +82,18 @@ export function hostLogic(options: CreateHostOptions): HostMachine {
     hosts.set(actor, { runtime, options: resolved });
     return runtime.id;
   });
+}
+
+/** In code there are more options than in a file: the error for an unknown one names them as well. */
+function parse(options: HostOptions): ResolvedOptions {
+  try {
+    return parseHostOptions(options);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError) || !error.allowed.startsWith('one of the keys peers,'))
+      throw error;
+    const { segments, came, allowed } = error;
+    throw new ConfigurationError({ segments, came, allowed: `${allowed}, ${CODE_ONLY}` });
+  }
 }
 
 /**
@@ -144,8 +157,11 @@ class HostFacade implements Host {
   }
 
   start(): Promise<StartReport> {
+    if (this.stopping !== null) {
+      return Promise.reject(new PeerageError('stopped', 'the host was stopped: create another one'));
+    }
     this.starting ??= new Promise((resolve, reject) => {
-      if (this.stopping !== null || this.actor.getSnapshot().status !== 'active') {
+      if (this.actor.getSnapshot().status !== 'active') {
         reject(new PeerageError('stopped', 'the host was stopped: create another one'));
         return;
       }

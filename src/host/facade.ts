@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** What a host author holds in hands. Implemented by `createHost` and `hostOf`. */
 import type { CallOptions, CallOutcome, RequestOptions, RequestOutcome } from '../calls/outcome.js';
 import type {
@@ -121,7 +122,7 @@ export interface HostEvents {
   };
   /** Two peers declare one tool name. */
   readonly conflict: Conflict;
-  /** A server said that a list changed, or what it said meanwhile may have been missed. Tools: see `catalogChanged`. */
+  /** A list that was asked for is another one now, or may be: notifications were missed. Tools: see `catalogChanged`. */
   readonly listChanged: { readonly peer: string; readonly kind: ListKind };
   /** A resource that is subscribed to changed. `certain` false: it may have, notifications were missed. */
   readonly resourceUpdated: { readonly peer: string; readonly uri: string; readonly certain: boolean };
@@ -139,8 +140,9 @@ export interface Host extends AsyncDisposable {
   readonly id: string;
   /**
    * Starts all peers. Resolves when each has settled and listed, or at `startTimeoutMs`, with a report a peer.
-   * Idempotent.
+   * Idempotent, until the host is stopped.
    *
+   * @throws {PeerageError} the host was stopped
    * @throws {CollisionError} policy `reject` and two peers declare one tool
    * @throws {RequiredPeerError} a peer with `required: true` is not callable
    */

@@ -1,7 +1,7 @@
 /** Why a peer that was callable is not any more. */
 import type { CloseCause } from '../protocol/exchange.js';
 import type { UnavailableReason } from '../protocol/reasons.js';
-import { lastLine } from './negotiationRecord.js';
+import { tellingLine } from '../protocol/sanitize.js';
 
 const COMES_BACK = 'Nothing, if it comes back by itself; else look at the server.';
 
@@ -28,7 +28,7 @@ export function lost(peer: string, cause: CloseCause, redact: (text: string) => 
   const said =
     cause.stderr === undefined || cause.stderr === ''
       ? ''
-      : ` It last wrote: ${lastLine(redact(cause.stderr))}`;
+      : ` It last wrote: ${tellingLine(redact(cause.stderr))}`;
   return {
     code: 'connection-lost',
     message: redact(`The connection to ${peer} ended: ${cause.detail}.${said}`).slice(0, 500),

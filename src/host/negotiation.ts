@@ -74,7 +74,7 @@ export async function runProbe(
   if (!exchange.isActive) return;
   const exchanged: Exchanged =
     connection instanceof Connection
-      ? await settle(connection.probe(dialect, Math.max(1, deadline - clock.now())))
+      ? await settle(connection.probe(dialect, Math.max(1, deadline - clock.now())), owner.redact)
       : { id: null, outcome: connection };
   if (!exchange.isActive) return;
   const verdict = judgeProbe(exchanged.outcome, {
@@ -163,14 +163,22 @@ async function initialize(
   });
   const permit = () => (owner.connection === connection ? owner.ledger.permit(connection) : null);
   const left = Math.max(1, deadline - clock.now());
-  return settle(connection.initialize(legacyDialect({ revision }), members, permit, left));
+  return settle(connection.initialize(legacyDialect({ revision }), members, permit, left), owner.redact);
 }
 
-async function settle(pending: {
-  readonly id: number;
-  readonly outcome: Promise<Outcome>;
-}): Promise<Exchanged> {
-  return { id: pending.id, outcome: await pending.outcome };
+/** Secrets are taken out of what a process wrote before anybody cuts it. */
+async function settle(
+  pending: { readonly id: number; readonly outcome: Promise<Outcome> },
+  redact: (text: string) => string,
+): Promise<Exchanged> {
+  const outcome = await pending.outcome;
+  if (outcome.kind !== 'closed') return { id: pending.id, outcome };
+  const { cause } = outcome;
+  const stderr = cause.stderr === undefined ? {} : { stderr: redact(cause.stderr) };
+  return {
+    id: pending.id,
+    outcome: { ...outcome, cause: { ...cause, detail: redact(cause.detail), ...stderr } },
+  };
 }
 
 /** The connection to probe on: the open one, unless it is legacy, spent or to be corrected; else a fresh one. */

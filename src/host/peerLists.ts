@@ -32,6 +32,8 @@ export interface ListingPeer {
   /** The first connection of this peer: only then a list of another process is believed. */
   readonly generation: number;
   readonly isCallable: boolean;
+  /** Why it is not callable at this moment, in one sentence. */
+  notCallable(): string;
   countFault(kind: string): void;
   redact(text: string): string;
   noticed(connection: Connection, outcome: Outcome): void;
@@ -186,7 +188,7 @@ export class PeerLists {
   async current(kind: ListKind, refresh: boolean): Promise<ListNow> {
     const held = this.holdOf(kind);
     held.isTold = false;
-    if (!this.peer.isCallable) return this.now(held, `The peer ${this.peer.name} is not callable.`);
+    if (!this.peer.isCallable) return this.now(held, this.peer.notCallable());
     if (!this.declares(kind)) return { items: [], freshness: 'fresh', problem: null };
     if (refresh) held.mustAsk = true;
     const catalog = this.peer.chart.catalog(kind);
@@ -196,7 +198,7 @@ export class PeerLists {
       // Asked for in the middle of a transition of the peer, it is there when that is over.
       await Promise.resolve();
       if (this.peer.chart.catalog(kind) === undefined) {
-        return this.now(held, `The peer ${this.peer.name} is not callable.`);
+        return this.now(held, this.peer.notCallable());
       }
       await settled;
       return this.now(held, null);

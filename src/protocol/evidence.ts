@@ -4,7 +4,7 @@
  * verdict names the one that judged.
  */
 import { HEADER_MISMATCH, isRecognizedModernCode, UNSUPPORTED_PROTOCOL_VERSION } from './codes.js';
-import type { ErrorOutcome, Outcome } from './exchange.js';
+import type { ClosedOutcome, ErrorOutcome, Outcome } from './exchange.js';
 import { isJsonObject, type JsonObject } from './jsonRpc.js';
 import type { UnavailableReason } from './reasons.js';
 import {
@@ -14,7 +14,7 @@ import {
   parseInitializeResult,
 } from './results.js';
 import { highestMutual, isLegacyRevision, namesModernRevision, nextProbeRevision } from './revisions.js';
-import { sanitizeText } from './sanitize.js';
+import { sanitizeText, tellingLine } from './sanitize.js';
 
 /** Modern evidence in its loosest form (N21): enough to forbid `initialize`, not enough to act on. */
 export interface ModernSign {
@@ -120,7 +120,7 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
       // What this side closed says nothing about the peer.
       if (outcome.cause.kind === 'host')
         return noSignal('unreachable', 'The probe was broken off.', 'Try again.');
-      return ambiguous(outcome, `a closed connection (${outcome.cause.detail})`, context);
+      return ended(outcome, context);
     case 'session-lost':
       return ambiguous(outcome, 'HTTP 404', context);
     case 'unauthorized':
@@ -238,6 +238,26 @@ function ambiguous(outcome: Outcome, what: string, context: ProbeContext): Probe
     type: 'discover.ambiguous',
     rule: 'N5',
     reason: notAllowlisted(context.peer, `answered with ${what}`),
+  };
+}
+
+/** N5. A close is no answer; with a process it is a wrong path more often than a legacy server. */
+function ended(outcome: ClosedOutcome, context: ProbeContext): ProbeVerdict {
+  if (outcome.redirected === true) return throughRedirect();
+  const { kind, detail, stderr } = outcome.cause;
+  const said = stderr === undefined || stderr === '' ? '' : ` It last wrote: ${tellingLine(stderr)}`;
+  const reason = notAllowlisted(context.peer, `ended before it answered (${detail})`);
+  const isProcess = kind === 'exit' || kind === 'end-of-output';
+  return {
+    type: 'discover.ambiguous',
+    rule: 'N5',
+    reason: {
+      ...reason,
+      message: sanitizeText(`${reason.message}${said}`, 500),
+      fix: isProcess
+        ? `Check the command and its arguments: relative paths start at its working directory. Only if it is a legacy server, known to end at a request that it does not know: ${reason.fix}`
+        : reason.fix,
+    },
   };
 }
 

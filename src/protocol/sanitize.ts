@@ -69,3 +69,9 @@ function shorten(text: string, maxLength: number): string {
   while (kept.length + CUT.length > maxLength) kept = kept.replace(/(?:\\u\{[0-9a-f]+\}|.)$/su, '');
   return kept + CUT;
 }
+
+/** Of what a process wrote last the line that tells most: the last one that speaks of an error, else the last one. */
+export function tellingLine(text: string): string {
+  const lines = text.trimEnd().split('\n');
+  return (lines.findLast((line) => /\b\w*error\b/i.test(line)) ?? lines.at(-1) ?? '').trim();
+}

@@ -387,10 +387,10 @@ function check(calls: readonly Told[], server: Recorder): void {
       expect(requests - asked, about).toBeLessThanOrEqual(1);
     }
     // Nobody is told that it was not done where it may have been.
-    if (executions > 0 && !('result' in outcome) && tool !== 'again') {
+    if (executions > 0 && outcome.result === undefined && tool !== 'again') {
       expect(outcome.delivery, about).toBe('unknown');
     }
-    if ('result' in outcome) {
+    if (outcome.result !== undefined) {
       expect(executions, about).toBeGreaterThanOrEqual(1);
       if (tool !== 'again') expect(executions, about).toBe(1);
       // The caller's own answer.

@@ -33,7 +33,7 @@ export async function runCall(context: CommandContext, name: string, args: strin
 
 /** What the tool said is left as it came; what a failure says may repeat what was configured. */
 function withoutSecrets(outcome: CallOutcome, { redact }: Session): unknown {
-  return 'result' in outcome ? outcome : mapStrings(outcome, redact);
+  return outcome.result !== undefined ? outcome : mapStrings(outcome, redact);
 }
 
 function tellOutcome(outcome: CallOutcome, session: Session, io: CliIo): void {
@@ -46,9 +46,9 @@ function tellOutcome(outcome: CallOutcome, session: Session, io: CliIo): void {
     ...(outcome.era === null ? [] : [`${outcome.era} ${outcome.revision ?? ''}`.trim()]),
     `${Math.round(outcome.durationMs)} ms`,
   ].join(theme.paint('dim', ' · '));
-  if ('result' in outcome) io.stdout.write(`${resultText(outcome.result)}\n`);
+  if (outcome.result !== undefined) io.stdout.write(`${resultText(outcome.result)}\n`);
   io.stderr.write(`${about}\n`);
-  if ('result' in outcome) return;
+  if (outcome.result !== undefined) return;
   io.stderr.write(`${oneLine(session.redact(outcome.message), 2_000)}\n`);
   if (outcome.delivery === 'unknown') io.stderr.write('The request may have been executed: nobody knows.\n');
   if (outcome.delivery === 'not-sent') io.stderr.write('Nothing was sent.\n');
