@@ -9,7 +9,7 @@ import { isCurrentRoute } from '../registry/route.js';
 import type { CallPort, Channel, PeerCalls } from './callPort.js';
 import { Execution } from './execution.js';
 import type { Conclusion } from './executionRequest.js';
-import { interpretOutcome } from './interpret.js';
+import { interpretOutcome, lasting } from './interpret.js';
 import { readToolResult } from './normalize.js';
 import type { CallOptions, CallOutcome, Delivery, FailedOutcome, ToolResult } from './outcome.js';
 import { isRepeatable, serializationKey } from './policy.js';
@@ -186,7 +186,7 @@ class Call {
 
   /** What an earlier attempt may have done is not undone by a later one that was not sent. */
   private interpreted(outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
-    const read = interpretOutcome(outcome);
+    const read = interpretOutcome(lasting(outcome, this.durationMs()));
     const delivery: Delivery =
       read.delivery === 'not-sent' && this.carried !== null ? this.carried.unsent : read.delivery;
     return { ...this.facts(), ...read, delivery };

@@ -88,6 +88,11 @@ function interpretation(outcome: NoResultOutcome): Interpretation {
   }
 }
 
+/** A deadline is told as the caller knows it: progress moves it, and the last of several requests has less of it. */
+export function lasting(outcome: NoResultOutcome, durationMs: number): NoResultOutcome {
+  return outcome.kind === 'timeout' ? { ...outcome, timeoutMs: durationMs } : outcome;
+}
+
 function interpretError(outcome: ErrorOutcome): Interpretation {
   const { code, message, data } = outcome.error;
   const error = { code, message: sanitizeText(message, LONGEST_ERROR_MESSAGE) };

@@ -5,7 +5,7 @@ import type { Parsed } from '../protocol/results.js';
 import type { CallPort, PeerCalls } from './callPort.js';
 import { Execution } from './execution.js';
 import type { Conclusion } from './executionRequest.js';
-import { interpretOutcome } from './interpret.js';
+import { interpretOutcome, lasting } from './interpret.js';
 import type { Delivery, RequestOptions, RequestOutcome, RequestStatus } from './outcome.js';
 
 export interface PeerRequest<T> {
@@ -107,7 +107,7 @@ function end<T>(
   }
   const { outcome } = conclusion;
   if (outcome.kind !== 'result') {
-    const read = interpretOutcome(asCancelled(port, outcome), 'reading');
+    const read = interpretOutcome(lasting(asCancelled(port, outcome), base.durationMs), 'reading');
     const delivery = read.delivery === 'not-sent' ? execution.unsent : read.delivery;
     return {
       outcome: { ...base, ...read, status: read.status as RequestStatus, delivery },

@@ -325,7 +325,7 @@ class PeerFacade implements PeerHandle {
   }
 
   authorize(): void {
-    this.owner.tell({ type: 'host.authorized' });
+    this.owner.authorize();
   }
 
   waitUntil(...[what, options]: Parameters<PeerHandle['waitUntil']>): Promise<PeerReport> {

@@ -286,7 +286,18 @@ export class PeerOwner implements WiredPeer {
   /** Starts a negotiation where there is none, or the listing that failed. */
   retry(): void {
     if (this.isCallable && this.lists.toolsProblem !== null) this.lists.refreshTools();
-    else this.tell({ type: 'host.retry' });
+    else this.inTurn({ type: 'host.retry' });
+  }
+
+  /** Credentials are there: a peer that was refused negotiates anew. */
+  authorize(): void {
+    this.inTurn({ type: 'host.authorized' });
+  }
+
+  /** A host that retries a hundred peers starts no more of them at the same time than at its own start. */
+  private inTurn(event: PeerEvent): void {
+    if (this.state !== 'reconnecting' && this.state !== 'unavailable') return;
+    this.options.events.requestTurn(() => this.tell(event));
   }
 
   status(): PeerStatus {

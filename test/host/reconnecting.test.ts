@@ -575,12 +575,57 @@ describe('a hundred peers', () => {
     await them.host.removePeer(probing[0]?.name ?? '');
     them.host.peer(retried?.name ?? '').retry();
     await quiet();
-    // The one whose place became free, and the one that was told.
-    expect(them.host.peers().filter(({ state }) => state === 'probing')).toHaveLength(3);
+    // The place that became free is taken; the one that was told waits for its turn like the others.
+    expect(them.host.peers().filter(({ state }) => state === 'probing')).toHaveLength(2);
     await them.answerAll();
     await advance(them.clock, 30_000);
     await them.answerAll();
     expect(them.states()).toEqual(new Set(['modern']));
+  });
+});
+
+describe('told to retry, all at once', () => {
+  it('peers start again a few at a time', async () => {
+    let probing = 0;
+    let most = 0;
+    let isUp = false;
+    const answers: (() => void)[] = [];
+    const fakes = Array.from({ length: 12 }, () =>
+      modernFake({
+        on: ({ id, method }, self) => {
+          if (method !== 'server/discover') return undefined;
+          if (!isUp) {
+            lose(self);
+            return null;
+          }
+          probing += 1;
+          most = Math.max(most, probing);
+          answers.push(() => {
+            probing -= 1;
+            const result = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } };
+            self.say({ id: id as number, result });
+          });
+          return null;
+        },
+      }),
+    );
+    const peers = Object.fromEntries(fakes.map((fake, i) => [`p${i}`, fake.config]));
+    const { host } = make(peers, {
+      maxSimultaneousStarts: 2,
+      maxAttempts: 0,
+      retryUnavailableAfterMs: 0,
+    });
+    await host.start();
+    expect(host.peers().every(({ state }) => state === 'unavailable')).toBe(true);
+    isUp = true;
+    for (const { name } of host.peers()) host.peer(name).retry();
+    for (let i = 0; i < 12; i += 1) {
+      await quiet();
+      answers.shift()?.();
+    }
+    await quiet();
+    expect(host.peers().every(({ state }) => state === 'modern')).toBe(true);
+    expect(most).toBe(2);
   });
 });
 
