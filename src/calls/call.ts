@@ -50,7 +50,7 @@ export async function callTool(
   }
   const execution = call.execution(peer, entry, serialized.value, options, meta?.value);
   const begun = execution.begin();
-  let conclusion: Conclusion | null = null;
+  let conclusion: Conclusion;
   if (begun === null) {
     conclusion = await execution.proceed(null);
   } else if ('id' in begun) {

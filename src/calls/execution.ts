@@ -71,6 +71,15 @@ export class Execution {
     return this.inputs !== '';
   }
 
+  /** All of it. A tool call takes the same steps by itself, since one more promise is felt there. */
+  async run(): Promise<Conclusion> {
+    const begun = this.begin();
+    if (begun === null) return this.proceed(null);
+    if (!('id' in begun)) return begun;
+    const outcome = await begun.outcome;
+    return this.conclude(outcome) ?? this.proceed(outcome);
+  }
+
   /** Sends the request if it can be sent now; null: go on with {@link proceed}. */
   begin(): Sent | Conclusion | null {
     const channel = this.peer.channel();

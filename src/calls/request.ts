@@ -77,17 +77,7 @@ export async function requestOf<T>(
     },
     startedAt,
   );
-  const begun = execution.begin();
-  let conclusion: Conclusion;
-  if (begun === null) {
-    conclusion = await execution.proceed(null);
-  } else if ('id' in begun) {
-    const outcome = await begun.outcome;
-    conclusion = execution.conclude(outcome) ?? (await execution.proceed(outcome));
-  } else {
-    conclusion = begun;
-  }
-  return end(port, peer, request, execution, conclusion);
+  return end(port, peer, request, execution, await execution.run());
 }
 
 function end<T>(

@@ -1,7 +1,7 @@
 /** What one negotiation said and heard, for people: the record, and the record in words. */
 import type { InitializeVerdict, ProbeVerdict } from '../protocol/evidence.js';
 import type { Outcome } from '../protocol/exchange.js';
-import { sanitizeText } from '../protocol/sanitize.js';
+import { sanitizeText, tellingLine } from '../protocol/sanitize.js';
 import type { PeerReport, RecordEntry } from './facade.js';
 
 /** Entries kept; a negotiation has at most one per known revision and one more, then `initialize`. */
@@ -62,7 +62,7 @@ function words(outcome: Outcome): string {
       return `silence for ${Math.round(outcome.timeoutMs)} ms`;
     case 'closed': {
       const { detail, stderr } = outcome.cause;
-      return stderr === undefined || stderr === '' ? detail : `${detail}; stderr: ${lastLine(stderr)}`;
+      return stderr === undefined || stderr === '' ? detail : `${detail}; stderr: ${tellingLine(stderr)}`;
     }
     case 'cancelled':
       return outcome.detail;
@@ -75,10 +75,6 @@ function words(outcome: Outcome): string {
     case 'withheld':
       return 'not sent: not permitted';
   }
-}
-
-export function lastLine(text: string): string {
-  return text.trimEnd().split('\n').at(-1) ?? '';
 }
 
 /** The negotiation record in words: one line a step, then what it came to and what to do. */

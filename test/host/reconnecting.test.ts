@@ -6,7 +6,7 @@ import type { UnreachableCause } from '../../src/protocol/exchange.js';
 import { createSimulatedClock, type SimulatedClock } from '../../src/testing/clock.js';
 import { advance, quiet, settled } from '../../src/testing/drive.js';
 import { memoryTransport } from '../../src/transports/memory.js';
-import type { TransportEvents, TransportFactory } from '../../src/transports/transport.js';
+import type { Transport, TransportEvents, TransportFactory } from '../../src/transports/transport.js';
 import { type Fake, type FakeOptions, legacyFake, modernFake, tool } from './fakes.js';
 import { listeningFake } from './subscribingFakes.js';
 
@@ -32,6 +32,21 @@ async function started(fake: Fake, options: Omit<CreateHostOptions, 'peers'> = {
 
 const EXIT = { kind: 'exit', detail: 'the process exited with code 1', exitCode: 1 } as const;
 const lose = (fake: Fake): void => fake.connections.at(-1)?.close(EXIT);
+
+/** `transport`, closed only when the function that `held` is given is called. */
+function closedLater(transport: Transport, held: (close: () => void) => void): Transport {
+  return {
+    kind: transport.kind,
+    perRequestStreams: false,
+    open: () => transport.open(),
+    send: (text, exchange) => transport.send(text, exchange),
+    abort: (exchange) => transport.abort(exchange),
+    close: () =>
+      new Promise((resolve) => {
+        held(() => void transport.close().then(resolve));
+      }),
+  };
+}
 
 /** A peer that is never reached, and when that was tried. */
 function unreachable(clock: () => SimulatedClock, cause: Partial<UnreachableCause> = {}) {
@@ -321,17 +336,9 @@ describe('what belongs to the connection before', () => {
           events.push(own);
           const transport = inner(own);
           if (events.length > 1) return transport;
-          return {
-            kind: transport.kind,
-            perRequestStreams: false,
-            open: () => transport.open(),
-            send: (text, exchange) => transport.send(text, exchange),
-            abort: (exchange) => transport.abort(exchange),
-            close: () =>
-              new Promise((resolve) => {
-                release = () => void transport.close().then(resolve);
-              }),
-          };
+          return closedLater(transport, (close) => {
+            release = close;
+          });
         },
       },
     });
@@ -405,17 +412,9 @@ describe('one flight at a time', () => {
         ...first.config,
         createTransport: (events) => {
           const transport = inner(events);
-          return {
-            kind: transport.kind,
-            perRequestStreams: false,
-            open: () => transport.open(),
-            send: (text, exchange) => transport.send(text, exchange),
-            abort: (exchange) => transport.abort(exchange),
-            close: () =>
-              new Promise((resolve) => {
-                release = () => void transport.close().then(resolve);
-              }),
-          };
+          return closedLater(transport, (close) => {
+            release = close;
+          });
         },
       },
     });
