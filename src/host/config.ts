@@ -1,4 +1,5 @@
 /** Options of a host and of its peers: shapes, as they come and as they are after the checks of `options.ts`. */
+import type { OAuthClientProvider } from '@modelcontextprotocol/client';
 import type { CollisionPolicy } from '../registry/lease.js';
 import type { TransportFactory } from '../transports/transport.js';
 
@@ -35,13 +36,62 @@ export interface StdioPeerConfig extends PeerConfigBase {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** A token that the operator has, sent as `Authorization: Bearer …`. */
+export interface BearerAuth {
+  readonly type: 'bearer';
+  /** Without the word `Bearer`. */
+  readonly token: string;
+}
+
+/** OAuth 2.1 client credentials: this host authorizes itself, with no person in between. */
+export interface ClientCredentialsAuth {
+  readonly type: 'client-credentials';
+  readonly clientId: string;
+  /** Sent to the token endpoint by HTTP Basic, and nowhere else. */
+  readonly clientSecret: string;
+  /** The authorization server these credentials are registered with (its `issuer`, exactly). No other one sees them. */
+  readonly issuer: string;
+  /** Space-separated. Default: what the server asks for. */
+  readonly scope?: string;
+}
+
+/** As {@link ClientCredentialsAuth}, with an assertion signed by a private key in place of the secret (RFC 7523). */
+export interface PrivateKeyAuth {
+  readonly type: 'private-key-jwt';
+  readonly clientId: string;
+  /** PKCS #8, in PEM. */
+  readonly privateKey: string;
+  /** JWS algorithm of the key, such as `ES256` or `RS256`. */
+  readonly algorithm: string;
+  readonly issuer: string;
+  readonly scope?: string;
+}
+
+/**
+ * How a peer is authorized (HTTP only). An `OAuthClientProvider` of `@modelcontextprotocol/client` is for everything that
+ * needs a person, and for grants of one's own; `createOAuthProvider` makes one.
+ */
+export type PeerAuth = BearerAuth | ClientCredentialsAuth | PrivateKeyAuth | OAuthClientProvider;
+
 /** A peer behind an HTTP endpoint. */
 export interface HttpPeerConfig extends PeerConfigBase {
-  readonly transport?: 'streamable-http';
+  /**
+   * Default `streamable-http`. `legacy-sse` is the deprecated transport of 2024-11-05 and takes `allowLegacy: true`; it
+   * is used where it is named, and never fallen back to.
+   */
+  readonly transport?: 'streamable-http' | 'legacy-sse';
   /** Absolute `http:` or `https:` URL. */
   readonly url: string;
   /** Sent on every request to the URL's origin. `mcp-*` names are refused: the protocol derives those. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Default: none but `headers`. Contradicts a configured `authorization` header. */
+  readonly auth?: PeerAuth;
+  /**
+   * URL of an HTTP proxy (`http:` or `https:`), with user information where it wants some. All connections to the
+   * endpoint and to its authorization servers are tunnels through it (CONNECT). Default: none, whatever the environment
+   * says.
+   */
+  readonly proxy?: string;
 }
 
 /** A peer whose transport the host supplies. */
@@ -135,11 +185,14 @@ export interface ResolvedStdioPeer extends ResolvedPeerBase {
 }
 
 export interface ResolvedHttpPeer extends ResolvedPeerBase {
-  readonly transport: 'streamable-http';
+  readonly transport: 'streamable-http' | 'legacy-sse';
   /** Normalized, without a fragment. */
   readonly url: string;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly auth: PeerAuth | undefined;
+  /** Normalized. May hold credentials. */
+  readonly proxy: string | undefined;
 }
 
 export interface ResolvedCustomPeer extends ResolvedPeerBase {

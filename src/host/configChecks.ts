@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { isLegacyRevision, isRevision, LEGACY_REVISIONS, MODERN_REVISIONS } from '../protocol/revisions.js';
 import type { TransportFactory } from '../transports/transport.js';
-import type { HostLimits, HostOptions } from './config.js';
+import type { HostLimits, HostOptions, PeerAuth } from './config.js';
 import { ConfigurationError, type PathSegment } from './errors.js';
 import { checkHeaders } from './headerChecks.js';
 import { PACKAGE_NAME, PACKAGE_VERSION } from './version.js';
@@ -171,9 +171,11 @@ const stdioPeer = strict({
 });
 const httpPeer = strict({
   ...common,
-  transport: z.literal('streamable-http', { error: '"streamable-http" for a peer with a url' }).optional(),
+  transport: oneOf(['streamable-http', 'legacy-sse']).optional(),
   url: filledText,
   headers: objectOnly.optional(),
+  auth: objectOnly.optional(),
+  proxy: filledText.optional(),
 });
 const customPeer = strict({
   ...common,
@@ -210,7 +212,9 @@ export function checkPeer(peerName: string, config: unknown, at: Segments) {
     const parsed = check(httpPeer, config, at);
     const headers = checkHeaders(checkTexts(parsed.headers, [...at, 'headers']), [...at, 'headers']);
     const url = checkUrl(parsed.url, [...at, 'url']);
-    return { name: peerName, ...filled(parsed, at), transport: 'streamable-http' as const, url, headers };
+    const transport = parsed.transport ?? ('streamable-http' as const);
+    const auth = parsed.auth as PeerAuth | undefined;
+    return { name: peerName, ...filled(parsed, at), transport, url, headers, auth, proxy: parsed.proxy };
   }
   const parsed = check(customPeer, config, at);
   const { createTransport, identity, authorizationContext } = parsed;

@@ -18,7 +18,7 @@ import { type Clock, systemClock } from '../transports/clock.js';
 import type { HostOptions, ResolvedOptions } from './config.js';
 import { CODE_ONLY } from './configChecks.js';
 import { ConfigurationError, PeerageError } from './errors.js';
-import type { Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
+import type { AuthorizationResponse, Catalog, Host, PeerHandle, PeerReport, StartReport } from './facade.js';
 import { checkHooks } from './hooks.js';
 import { bindHostPort, createHostMachine, type HostOutput } from './hostMachine.js';
 import { createRatchet, type Ratchet } from './ledger.js';
@@ -324,8 +324,9 @@ class PeerFacade implements PeerHandle {
     this.owner.lists.refreshTools();
   }
 
-  authorize(): void {
-    this.owner.authorize();
+  async authorize(response?: AuthorizationResponse): Promise<PeerReport> {
+    await this.owner.authorize(response);
+    return this.runtime.whenReady(this.owner);
   }
 
   waitUntil(...[what, options]: Parameters<PeerHandle['waitUntil']>): Promise<PeerReport> {

@@ -93,6 +93,16 @@ export class RequiredPeerError extends PeerageError {
   }
 }
 
+/** Authorization failed, or cannot be asked for. The message holds no token, code or secret. */
+export class AuthorizationError extends PeerageError {
+  readonly peer: string;
+
+  constructor(peer: string, problem: string, options?: ErrorOptions) {
+    super('authorization', `authorization for the peer ${quoted(peer)} failed: ${problem}`, options);
+    this.peer = peer;
+  }
+}
+
 /** No peer of that name. */
 export class UnknownPeerError extends PeerageError {
   readonly peer: string;

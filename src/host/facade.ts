@@ -48,6 +48,11 @@ export interface PeerReport {
   /** Self-reported, for display only. */
   readonly server: { readonly name: string; readonly version: string } | null;
   readonly reason: UnavailableReason | null;
+  /**
+   * Where a person can grant this host access, while that is needed: open it in a browser, then hand what came back to
+   * {@link PeerHandle.authorize}. Null where nothing is needed, or nothing of the kind is configured.
+   */
+  readonly authorizationUrl: string | null;
   /** `initialize` requests written in this negotiation. */
   readonly initializeSent: number;
   /** Duration of the negotiation. */
@@ -89,6 +94,18 @@ export interface Listed<T> {
   readonly problems: readonly { readonly peer: string; readonly message: string }[];
 }
 
+/** What an authorization server sent back to the redirect URL, percent-decoded. */
+export type AuthorizationResponse =
+  | string
+  | URL
+  | {
+      readonly code: string;
+      /** RFC 9207; needed where the server announces that it sends one. */
+      readonly iss?: string;
+      /** Compared with that of the request, where both have one. */
+      readonly state?: string;
+    };
+
 export interface PeerHandle {
   readonly name: string;
   readonly state: PeerStateName;
@@ -101,8 +118,15 @@ export interface PeerHandle {
   retry(): void;
   /** Fetches the tools anew, now. What comes of it is told by events. */
   refresh(): void;
-  /** Tells that authorization was granted: an `unavailable` peer probes again. */
-  authorize(): void;
+  /**
+   * Goes on after authorization was granted: redeems what came back, where there is something, then probes again, if
+   * the peer is `unavailable` or `reconnecting`. Resolves with the report when the peer has settled.
+   *
+   * @param response what came to the redirect URL: the whole URL, or its parameters. Absent: the credentials are there
+   *   already
+   * @throws {AuthorizationError} as a rejection: nothing is redeemed, and the peer stays as it is
+   */
+  authorize(response?: AuthorizationResponse): Promise<PeerReport>;
   /**
    * Resolves with the report when the peer is `callable`, or when it is `settled`: callable and listed, failed, or, if it
    * is not required, waiting to reconnect. Rejects on abort, when the peer is removed, and when the host stops.
@@ -126,6 +150,8 @@ export interface HostEvents {
   readonly listChanged: { readonly peer: string; readonly kind: ListKind };
   /** A resource that is subscribed to changed. `certain` false: it may have, notifications were missed. */
   readonly resourceUpdated: { readonly peer: string; readonly uri: string; readonly certain: boolean };
+  /** A person must grant this host access to a peer; also in mid-session, where a peer asks for more than before. */
+  readonly authorization: { readonly peer: string; readonly url: string };
   /** A call settled. Never holds arguments or content. */
   readonly call: {
     readonly tool: string;

@@ -22,7 +22,7 @@ export interface ListSourceOptions {
   readonly clock: Clock;
   readonly listTimeoutMs: number;
   readonly cache: ResponseCache | null;
-  readonly partition: CachePartition;
+  readonly partition: () => CachePartition;
   readonly countFault: (kind: string) => void;
   /** Takes the peer's configured secrets out of a text. */
   readonly redact: (text: string) => string;
@@ -66,7 +66,8 @@ export class ListSource {
   }
 
   async obtain(kind: ListKind, obtaining: Obtaining): Promise<Fetched> {
-    const { cache, partition } = this.options;
+    const { cache } = this.options;
+    const partition = this.options.partition();
     const { connection, mayBeCached } = obtaining;
     this.forgotten.delete(kind);
     const key = keyOf(kind, connection, obtaining.serverName);
@@ -78,7 +79,8 @@ export class ListSource {
     const ticket = cache.begin(partition, key);
     const raw: JsonValue[] = [];
     const walked = await this.walk(kind, this.asking(kind, obtaining, raw));
-    if (walked.ok && obtaining.isWanted()) {
+    // What other credentials were shown in between is not theirs for whom it was asked.
+    if (walked.ok && obtaining.isWanted() && this.options.partition() === partition) {
       const ttlMs = Math.floor((walked.freshUntil ?? 0) - this.options.clock.now());
       if (ttlMs > 0) void cache.write(ticket, { value: raw, ttlMs, scope: walked.scope });
       // Nobody looked whether there is an older one: it must not outlive this answer.
@@ -103,7 +105,8 @@ export class ListSource {
 
   /** The server said that the list changed. What is being fetched now is not kept either. */
   forget(kind: ListKind, connection: Connection | null, serverName: string): void {
-    const { cache, partition } = this.options;
+    const { cache } = this.options;
+    const partition = this.options.partition();
     const key = connection === null ? null : keyOf(kind, connection, serverName);
     if (cache === null || key === null || this.forgotten.has(kind)) return;
     this.forgotten.add(kind);
@@ -115,7 +118,7 @@ export class ListSource {
     cache: ResponseCache,
     key: CacheableRequest,
   ): Promise<Extract<Fetched, { ok: true }> | null> {
-    const found = await cache.read(this.options.partition, key);
+    const found = await cache.read(this.options.partition(), key);
     if (found === null) return null;
     const replayed = await this.walk(kind, () => Promise.resolve(asPage(kind, found.value)));
     if (!replayed.ok) {

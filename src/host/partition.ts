@@ -17,15 +17,21 @@ import { resolveHere } from './pin.js';
  * Values are hashed: a partition can be stored and shown.
  *
  * @param ownWord a word that no other peer has, of this host or another
+ * @param authorization stands for whoever the credentials that are obtained belong to
  */
 export function partitionOf(
   peer: ResolvedPeer,
   ownWord: string,
   clientCapabilities: JsonObject,
+  authorization?: string,
 ): CachePartition {
   return {
     identity: digest([identityOf(peer), clientCapabilities]),
-    context: digest(contextOf(peer, ownWord)),
+    context: digest(
+      authorization === undefined
+        ? contextOf(peer, ownWord)
+        : { configured: contextOf(peer, ownWord), authorization },
+    ),
   };
 }
 
@@ -37,6 +43,7 @@ function identityOf(peer: ResolvedPeer): JsonValue {
       return { transport: peer.transport, executable, args: peer.args, cwd: peer.cwd };
     }
     case 'streamable-http':
+    case 'legacy-sse':
       return { transport: peer.transport, url: peer.url };
     case 'custom':
       return { transport: peer.transport, identity: peer.identity };
@@ -48,6 +55,7 @@ function contextOf(peer: ResolvedPeer, ownWord: string): JsonValue {
     case 'stdio':
       return { ...childEnvironment(peer.env, process.env, process.platform) } as JsonValue;
     case 'streamable-http':
+    case 'legacy-sse':
       return { ...peer.headers };
     case 'custom':
       return peer.authorizationContext === undefined

@@ -1,3 +1,4 @@
+import type { CachePartition } from '../cache/entry.js';
 import type { Channel } from '../calls/callPort.js';
 import { capabilitiesOf } from '../calls/inputCapabilities.js';
 import { ServerRequests } from '../calls/serverRequests.js';
@@ -14,8 +15,11 @@ import { UNSUPPORTED_PROTOCOL_VERSION } from '../protocol/codes.js';
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
+import type { TransportFactory } from '../transports/transport.js';
+import type { PeerAuthorization } from './auth/peerAuthorization.js';
+import { AuthorizationError } from './errors.js';
 import { type ExchangeScope, runExchange } from './exchangeScope.js';
-import type { PeerReport, PeerStateName } from './facade.js';
+import type { AuthorizationResponse, PeerReport, PeerStateName } from './facade.js';
 import { Ledger } from './ledger.js';
 import { lost, revisionRefused, sessionGone } from './lossReasons.js';
 import { runInitialize, runProbe } from './negotiation.js';
@@ -64,6 +68,9 @@ export class PeerOwner implements WiredPeer {
   readonly clientCapabilities: JsonObject;
   /** By which the guard of its chart finds it; 0 before there is one. */
   private key = 0;
+  /** Null where nothing of the kind is configured. */
+  readonly authorization: PeerAuthorization | null;
+  private readonly transport: TransportFactory;
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
   /** Duration of the last negotiation. */
@@ -81,6 +88,12 @@ export class PeerOwner implements WiredPeer {
     this.connections = new PeerConnections(options.clock, () => this.connect(), options.after);
     this.name = options.config.name;
     this.redact = redactor(secretsOf(options.config));
+    this.authorization = options.makeAuthorization({
+      redact: this.redact,
+      onUrl: (url) => options.events.authorizationNeeded(url),
+      onContextChanged: () => this.contextChanged(),
+    });
+    this.transport = options.transport(this.authorization ?? undefined);
     this.chart = new PeerChart(this.redact);
     this.ledger = new Ledger({
       allowLegacy: options.config.allowLegacy,
@@ -95,7 +108,7 @@ export class PeerOwner implements WiredPeer {
       clock,
       listTimeoutMs: limits.listTimeoutMs,
       cache: options.cache,
-      partition: options.partition,
+      partition: () => this.partition,
       onListed: (catalog) => events.listed(catalog),
       onListingFailed: () => events.listingFailed(),
       onChanged: (kind) => events.listChanged(kind),
@@ -289,9 +302,29 @@ export class PeerOwner implements WiredPeer {
     else this.inTurn({ type: 'host.retry' });
   }
 
-  /** Credentials are there: a peer that was refused negotiates anew. */
-  authorize(): void {
+  /**
+   * Credentials are there: a peer that was refused negotiates anew.
+   *
+   * @throws {AuthorizationError} as a rejection
+   */
+  async authorize(response?: AuthorizationResponse): Promise<void> {
+    if (response !== undefined) {
+      if (this.authorization === null) {
+        throw new AuthorizationError(this.name, 'nothing of the kind is configured: give the peer an `auth`');
+      }
+      await this.authorization.redeem(response);
+    }
     this.inTurn({ type: 'host.authorized' });
+  }
+
+  /** Whose answers it may be given from the cache. */
+  get partition(): CachePartition {
+    return this.options.partition(this.authorization?.context);
+  }
+
+  /** Whoever asks now may be shown something else than who asked before. */
+  private contextChanged(): void {
+    if (this.isCallable) this.lists.refetch();
   }
 
   /** A host that retries a hundred peers starts no more of them at the same time than at its own start. */
@@ -329,7 +362,8 @@ export class PeerOwner implements WiredPeer {
 
   /** A new connection, not opened. What comes of one that is not in use any more changes nothing. */
   private connect(): Connection {
-    const { clock, limits, ids, transport } = this.options;
+    const { clock, limits, ids } = this.options;
+    const { transport } = this;
     const isCurrent = (): boolean => this.connection === connection;
     const serverRequests = new ServerRequests({
       handlers: this.options.handlers,
@@ -353,6 +387,9 @@ export class PeerOwner implements WiredPeer {
         serverRequest: (id, method, params) => serverRequests.handle(id, method, params),
         serverCancelled: (id) => serverRequests.cancel(id),
         fault: (kind) => this.countFault(kind),
+        serverStream: (stream) => {
+          if (isCurrent()) this.subscriptions.streamStands(stream);
+        },
         closed: (cause) => {
           serverRequests.close();
           if (isCurrent()) this.tell({ type: 'transport.lost', reason: lost(this.name, cause, this.redact) });
@@ -365,6 +402,7 @@ export class PeerOwner implements WiredPeer {
   /** Idempotent. No connection is opened after it. */
   dispose(): Promise<void> {
     forgetKey(this.key);
+    this.authorization?.close();
     const released = this.connections.dispose();
     // Without a connection: whoever waits for it to be callable, or for a list, is told that it will not be. The actor may
     // have ended without a last snapshot.

@@ -45,7 +45,7 @@ export interface PeerListsOptions {
   readonly clock: Clock;
   readonly listTimeoutMs: number;
   readonly cache: ResponseCache | null;
-  readonly partition: CachePartition;
+  readonly partition: () => CachePartition;
   readonly onListed: (catalog: PeerCatalog) => void;
   readonly onListingFailed: (message: string) => void;
   /** A list that somebody has seen is another one now. */

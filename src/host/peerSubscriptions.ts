@@ -8,13 +8,14 @@ import type { Outcome } from '../protocol/exchange.js';
 import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import { LIST_KINDS, LISTS, type ListKind } from '../protocol/lists.js';
 import type { Connection } from '../transports/connection.js';
+import type { ServerStream } from '../transports/transport.js';
 import type { ExchangeScope } from './exchangeScope.js';
 import { LegacySubscriptions } from './legacySubscriptions.js';
 import { kindsChangedBy, Listening, RESOURCE_UPDATED } from './listening.js';
 import type { PeerChart } from './peerChart.js';
 import type { SubscriptionStatus } from './status.js';
 
-const NO_STREAM = 'Over HTTP a legacy server is heard in its answers only: other changes are not told.';
+const NO_STREAM = 'The server has no stream of its own, so that changes are told in its answers only';
 const NO_RESOURCES = 'The server offers no resources.';
 
 export interface SubscribingPeer {
@@ -48,6 +49,8 @@ export class PeerSubscriptions {
   private begunOn: Connection | null = null;
   private hasBegun = false;
   private isChanged = false;
+  /** A legacy server's own stream was open on this connection. */
+  private hadStream = false;
 
   constructor(peer: SubscribingPeer, options: PeerSubscriptionsOptions) {
     this.peer = peer;
@@ -74,6 +77,7 @@ export class PeerSubscriptions {
   /** The peer serves no calls any more, on whatever connection it does again. */
   connectionEnded(): void {
     this.begunOn = null;
+    this.hadStream = false;
     this.legacy.connectionEnded();
   }
 
@@ -108,6 +112,14 @@ export class PeerSubscriptions {
     else if (method === RESOURCE_UPDATED) this.updated(params);
   }
 
+  /** The stream of a legacy server over HTTP stands otherwise: what it said while there was none was missed. */
+  streamStands(stream: ServerStream): void {
+    if (stream.state !== 'open') return;
+    const isGap = this.hadStream && !stream.resumed;
+    this.hadStream = true;
+    if (isGap && this.begunOn !== null) this.refetch();
+  }
+
   /** The body of the listen actor: one request, from its write to its end, which `signal` brings about. */
   listenOnce(asked: SubscriptionFilter, scope: ExchangeScope<SubscriptionEvent>, signal: AbortSignal): void {
     this.listening.listen(asked, scope, signal);
@@ -128,10 +140,20 @@ export class PeerSubscriptions {
 
   private legacyStatus(): SubscriptionStatus {
     const { uris, problem } = this.legacy.missing;
-    // Over HTTP what a server says by itself has a stream of its own (2025-11-25, basic/transports), which is not opened.
-    return this.peer.connection?.perRequestStreams === true
-      ? { state: 'closed', missing: uris, problem: NO_STREAM }
-      : { state: 'listening', missing: uris, problem };
+    const { connection } = this.peer;
+    if (connection?.perRequestStreams !== true) return { state: 'listening', missing: uris, problem };
+    // Over HTTP what a server says by itself has a stream of its own (2025-11-25, basic/transports).
+    const stream = connection.serverStream;
+    switch (stream?.state) {
+      case 'open':
+        return { state: 'listening', missing: uris, problem };
+      case 'waiting':
+        return { state: 'backoff', missing: uris, problem: `${stream.detail}.` };
+      case 'none':
+        return { state: 'closed', missing: uris, problem: `${NO_STREAM}: ${stream.detail}.` };
+      case undefined:
+        return { state: 'opening', missing: uris, problem };
+    }
   }
 
   private modernStatus(): SubscriptionStatus | null {

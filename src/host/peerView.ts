@@ -1,5 +1,6 @@
 /** A peer as it is shown: its report and its status, copies that do not change any more. */
 import type { UnavailableReason } from '../protocol/reasons.js';
+import type { PeerAuthorization } from './auth/peerAuthorization.js';
 import type { PeerReport, PeerStateName } from './facade.js';
 import type { Ledger } from './ledger.js';
 import { crashed } from './lossReasons.js';
@@ -26,6 +27,7 @@ export interface ViewedPeer {
   readonly gate: PeerGate;
   readonly lists: PeerLists;
   readonly subscriptions: PeerSubscriptions;
+  readonly authorization: PeerAuthorization | null;
   elapsedMs(): number;
 }
 
@@ -40,6 +42,7 @@ export function reportOf(peer: ViewedPeer): PeerReport {
     server: context?.server ?? null,
     reason:
       snapshot?.status === 'error' ? crashed(snapshot.error) : reasonOf(peer.state, context?.reason ?? null),
+    authorizationUrl: peer.authorization?.pendingUrl ?? null,
     initializeSent: peer.ledger.initializeSent,
     ms: Math.round(isNegotiating(peer.state) ? peer.elapsedMs() : peer.settledAfterMs),
     tools: peer.lists.toolCount,

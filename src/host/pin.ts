@@ -28,7 +28,13 @@ function pinned(peer: ResolvedPeer, resolver: ExecutableResolver): JsonValue {
       return { transport: peer.transport, executable, args: peer.args, cwd: peer.cwd, env: { ...peer.env } };
     }
     case 'streamable-http':
-      return { transport: peer.transport, url: peer.url, headers: { ...peer.headers } };
+    case 'legacy-sse':
+      return {
+        transport: peer.transport,
+        url: peer.url,
+        headers: { ...peer.headers },
+        ...(peer.proxy === undefined ? {} : { proxy: peer.proxy }),
+      };
     case 'custom':
       return { transport: peer.transport, identity: peer.identity };
   }

@@ -79,7 +79,8 @@ export class HostRequests {
         return { ...facts, status: 'ok', delivery: 'answered', attempts: 0, value: found, cached: true };
       }
     }
-    const ticket = kept === null ? null : cache.begin(kept.owner.options.partition, kept.key);
+    const partition = kept?.owner.partition;
+    const ticket = kept === null || partition === undefined ? null : cache.begin(partition, kept.key);
     const { outcome, result } = await requestOf(
       port,
       {
@@ -97,8 +98,10 @@ export class HostRequests {
         timeoutMs: (options.timeoutMs ?? port.callTimeoutMs) - (port.clock.now() - startedAt),
       },
     );
-    // An answer of another connection may be that of another version of the server.
-    if (ticket !== null && result !== undefined && kept?.owner.connection === kept?.connection) {
+    // An answer of another connection may be that of another version of the server; what was asked with other credentials
+    // is not theirs for whom it was begun.
+    const isTheirs = kept?.owner.connection === kept?.connection && kept?.owner.partition === partition;
+    if (ticket !== null && result !== undefined && isTheirs) {
       const { ttlMs, cacheScope } = cacheHintOf(result);
       if (ttlMs > 0) void cache.write(ticket, { value: result, ttlMs, scope: cacheScope });
     }
@@ -111,7 +114,7 @@ export class HostRequests {
     { signal, timeoutMs }: RequestOptions,
   ): Promise<ResourceResult | null> {
     const { port, cache } = this.options;
-    const waited = await waitUntil(cache.read(owner.options.partition, key), {
+    const waited = await waitUntil(cache.read(owner.partition, key), {
       clock: port.clock,
       deadline: port.clock.now() + (timeoutMs ?? port.callTimeoutMs),
       signal,
@@ -174,7 +177,7 @@ export class HostRequests {
   /** The resource changed: what is kept of it is not valid any more. */
   forget(owner: PeerOwner, uri: string): void {
     const kept = keptRead(owner, uri);
-    if (kept !== null) void this.options.cache.invalidate(owner.options.partition, kept.key);
+    if (kept !== null) void this.options.cache.invalidate(owner.partition, kept.key);
   }
 
   private ownersOf(peer: string | undefined): readonly PeerOwner[] {

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { ActorRefFrom, AnyActorRef } from 'xstate';
+import type { CachePartition } from '../cache/entry.js';
 import { createMemoryStore } from '../cache/memoryStore.js';
 import { ResponseCache } from '../cache/responseCache.js';
 import type { Store } from '../cache/store.js';
@@ -20,6 +21,8 @@ import { createRegistryPort } from '../registry/registryPort.js';
 import type { RegistryEvent } from '../registry/registryPorts.js';
 import { RegistryStore } from '../registry/store.js';
 import type { Clock } from '../transports/clock.js';
+import { createPeerAuthorization } from './auth/createPeerAuthorization.js';
+import type { PeerAuthorization } from './auth/peerAuthorization.js';
 import type { ResolvedOptions, ResolvedPeer } from './config.js';
 import { CollisionError, PeerageError, RequiredPeerError, UnknownPeerError } from './errors.js';
 import type { PeerReport, StartReport } from './facade.js';
@@ -29,6 +32,7 @@ import type { Ratchet } from './ledger.js';
 import { Listeners } from './listeners.js';
 import { partitionOf } from './partition.js';
 import { isNegotiating, type PeerActor, PeerOwner } from './peer.js';
+import type { AuthorizationCallbacks } from './peerOwnerOptions.js';
 import { pinOf } from './pin.js';
 import { HostRequests } from './requests.js';
 import { StartQueue } from './startQueue.js';
@@ -272,7 +276,8 @@ export class HostRuntime implements HostPort {
       limits: this.options,
       pin,
       currentPin: () => pinOf(peer),
-      transport: transportFor(peer, this.options, this.clock),
+      transport: (authorizer) => transportFor(peer, this.options, this.clock, authorizer),
+      makeAuthorization: (callbacks) => this.authorizationFor(peer, callbacks),
       ids: this.ids,
       clock: this.clock,
       random: this.random,
@@ -280,7 +285,7 @@ export class HostRuntime implements HostPort {
       handlers: this.handlers,
       cache: this.cache,
       // A word that no other peer has, of this host or another: what only this one may see in a cache.
-      partition: partitionOf(peer, randomUUID(), capabilitiesOf(this.handlers)),
+      partition: this.partitionsOf(peer),
       after: this.leaving.get(peer.name),
       events: {
         listed: (catalog) => this.tellRegistry({ type: 'catalog.listed', ...this.store.deposit(catalog) }),
@@ -298,11 +303,35 @@ export class HostRuntime implements HostPort {
           this.tell({ type: 'resource.updated', update });
         },
         requestTurn: (grant) => this.queue.add(peer.name, () => this.grantTurn(owner, grant)),
+        authorizationNeeded: (url) => {
+          const needed = { peer: peer.name, url };
+          this.listeners.emit('authorization', needed);
+          this.announce(owner);
+        },
         isEnding: () => this.isEnding,
       },
     });
     this.owners.set(peer.name, owner);
     return owner;
+  }
+
+  private authorizationFor(peer: ResolvedPeer, callbacks: AuthorizationCallbacks): PeerAuthorization | null {
+    if (!('url' in peer) || peer.auth === undefined) return null;
+    const { name, auth, url, proxy } = peer;
+    return createPeerAuthorization({ peer: name, auth, url, proxy, clock: this.clock, ...callbacks });
+  }
+
+  /** Kept by context: it is asked for with every list and every resource. */
+  private partitionsOf(peer: ResolvedPeer): (context: string | undefined) => CachePartition {
+    const ownWord = randomUUID();
+    let last: { readonly context: string | undefined; readonly partition: CachePartition } | null = null;
+    return (context) => {
+      if (last === null || last.context !== context) {
+        const partition = partitionOf(peer, ownWord, capabilitiesOf(this.handlers), context);
+        last = { context, partition };
+      }
+      return last.partition;
+    };
   }
 
   /** Binds an owner to its actor, then starts it in its turn. */

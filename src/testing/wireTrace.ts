@@ -180,6 +180,10 @@ class RecordedTransport implements Transport {
     this.inner.negotiated?.(agreed);
   }
 
+  async openServerStream(): Promise<void> {
+    await this.inner.openServerStream?.();
+  }
+
   close(): Promise<void> {
     this.closing ??= this.end();
     return this.closing;
@@ -209,6 +213,7 @@ class RecordedTransport implements Transport {
         events.overheard(text);
       },
       fault: (fault) => events.fault(fault),
+      serverStream: (stream) => events.serverStream?.(stream),
       closed: (cause) => {
         if (!this.isOver) this.note({ kind: 'closed', cause: cause.kind });
         this.isOver = true;
@@ -259,6 +264,14 @@ class RecordedExchange implements Exchange {
   set redirected(value: boolean) {
     if (value) this.note({ kind: 'redirected', exchange: this.id });
     this.inner.redirected = value;
+  }
+
+  get refusal(): Exchange['refusal'] {
+    return this.inner.refusal;
+  }
+
+  set refusal(value: Exchange['refusal']) {
+    this.inner.refusal = value;
   }
 
   mayWrite(): boolean {

@@ -17,7 +17,7 @@ import { Lingering } from './lingering.js';
 import { LooseMessages } from './looseMessages.js';
 import { PendingRequest, type Progress, type ProgressTerms } from './pendingRequest.js';
 import { type LegacyPermit, spendLegacyPermit } from './permit.js';
-import type { Exchange, StreamEnd, Transport, TransportFactory } from './transport.js';
+import type { Exchange, ServerStream, StreamEnd, Transport, TransportFactory } from './transport.js';
 
 export type { ConnectionEvents, FaultKind } from './connectionEvents.js';
 export type { Progress } from './pendingRequest.js';
@@ -53,6 +53,8 @@ export interface RequestOptions {
   readonly mayWrite?: (() => boolean) | undefined;
   /** `params.name` or `params.uri`, for the header of that name. */
   readonly name?: string | undefined;
+  /** More headers of this message, names in lower case (HTTP): `mcp-param-*`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface ListenOptions {
@@ -81,6 +83,7 @@ export class Connection {
   private readonly closeTimeoutMs: number;
   private readonly inbox: Inbox;
   private dialect: Dialect | null = null;
+  private stream: ServerStream | null = null;
   private openProbe: PendingRequest | null = null;
   private closedBecause: CloseCause | null = null;
   private isInitialized = false;
@@ -115,6 +118,7 @@ export class Connection {
         if (this.closedBecause === null) this.inbox.overhear(text);
       },
       fault: (fault) => this.events.fault(fault.kind, fault.detail),
+      serverStream: (stream) => this.streamStands(stream),
       closed: (cause) => this.end(cause),
     });
   }
@@ -142,6 +146,11 @@ export class Connection {
   /** The selected era and revision. */
   get agreed(): { readonly era: Era; readonly revision: string } | null {
     return this.dialect;
+  }
+
+  /** How the stream of the server stands (legacy HTTP); `null` where it has no stream of its own, or none yet. */
+  get serverStream(): ServerStream | null {
+    return this.stream;
   }
 
   /** Requests of callers in flight: neither those of a negotiation nor those that {@link listen}. */
@@ -241,6 +250,21 @@ export class Connection {
       this.end({ kind: 'reset', detail: `${method} was not delivered (${end.cause.detail})` });
       void this.close();
     }
+    if (this.isOpen) await this.openServerStream();
+  }
+
+  private async openServerStream(): Promise<void> {
+    try {
+      await this.transport.openServerStream?.();
+    } catch {
+      this.events.fault('transport', 'the transport failed to open the stream of the server');
+    }
+  }
+
+  private streamStands(stream: ServerStream): void {
+    if (!this.isOpen) return;
+    this.stream = stream;
+    this.events.serverStream?.(stream);
   }
 
   /** Gives up on a late answer to the probe: over HTTP its stream is closed. */
@@ -381,7 +405,10 @@ export class Connection {
 
   private prepare(dialect: Dialect, method: string, options: RequestOptions): PendingRequest {
     const id = this.ids.next();
-    const request = new PendingRequest(this, id, method, this.headersOf(dialect, method, options.name));
+    const derived = this.headersOf(dialect, method, options.name);
+    const headers =
+      options.headers === undefined || derived === undefined ? derived : { ...derived, ...options.headers };
+    const request = new PendingRequest(this, id, method, headers);
     request.check = options.mayWrite;
     const { timeoutMs, maxTotalMs } = options;
     request.timeoutMs = maxTotalMs !== undefined && maxTotalMs < timeoutMs ? maxTotalMs : timeoutMs;
@@ -444,7 +471,7 @@ export class Connection {
     if (request.isSettled) return;
     if (!request.keepListening) this.withdraw(request, 'the deadline passed');
     const { written, redirected, timeoutMs } = request;
-    request.settle({ kind: 'timeout', written, redirected, timeoutMs });
+    request.settleUnanswered({ kind: 'timeout', written, redirected, timeoutMs });
   }
 
   /** @internal `PendingOwner` */
@@ -489,7 +516,7 @@ export class Connection {
 
   private settleAll(cause: CloseCause): void {
     for (const request of this.inbox.pending()) {
-      request.settle({ kind: 'closed', written: request.written, cause });
+      request.settleUnanswered({ kind: 'closed', written: request.written, cause });
     }
   }
 

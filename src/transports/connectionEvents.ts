@@ -2,6 +2,7 @@
 import type { ModernSign } from '../protocol/evidence.js';
 import type { CloseCause } from '../protocol/exchange.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
+import type { ServerStream } from './transport.js';
 
 /** What was wrong on this connection and belongs to no request. Counted; a payload is never kept. */
 export type FaultKind =
@@ -28,6 +29,8 @@ export interface ConnectionEvents {
   /** The server takes back a request of its own that was not answered yet: no answer is sent any more. */
   serverCancelled(id: string | number): void;
   fault(kind: FaultKind, detail: string): void;
+  /** The stream of the server changed how it stands (legacy HTTP). */
+  serverStream?(stream: ServerStream): void;
   /** The connection is over. Every request was settled before. Exactly once, if it was ever opened. */
   closed(cause: CloseCause): void;
 }

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
 import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
+import { type Credentials, type HttpAttempt, type HttpAuthorizer, MAX_REFUSALS } from './httpAuthorizer.js';
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
 import { closeCauseOf, describeError } from './httpErrors.js';
@@ -14,6 +15,8 @@ import type { Exchange, StreamEnd } from './transport.js';
 export interface PostContext {
   readonly target: HttpTarget;
   readonly maxMessageBytes: number;
+  /** Null: nothing but the configured headers. */
+  readonly authorizer: HttpAuthorizer | null;
   /** Hands the request to undici; may call the handler at once. */
   dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): void;
   /** Whether this error ended the making of a connection. */
@@ -43,6 +46,7 @@ type Headers = Record<string, string | string[] | undefined>;
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
 const MAX_DETAIL_LENGTH = 300;
+const MAX_CHALLENGE_LENGTH = 8 * 1024;
 /** Any answer to these may forbid `initialize` (N21). */
 const NEGOTIATION_METHODS: ReadonlySet<string | null> = new Set(['server/discover', 'initialize']);
 
@@ -70,6 +74,12 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #reader: AnswerReader | null = null;
   #decoder: BodyDecoder | null = null;
   #following: URL | null = null;
+  /** What this attempt carried. */
+  #credentials: Credentials | null = null;
+  #challenge: string | null = null;
+  /** The answer was a refusal, and credentials are being obtained. */
+  #refusal: StreamEnd | null = null;
+  #refusals = 0;
   #status = 0;
   #followedBytes = 0;
   /** Set where the body was cut off and the decoder still has bytes to give. */
@@ -89,13 +99,34 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#decoder = null;
     this.#following = null;
     this.#followedBytes = 0;
+    this.#cut = null;
+    this.#challenge = null;
+    const { authorizer } = this.#context;
+    if (authorizer === null) this.#dispatch(null);
+    else this.#dispatchWith(authorizer);
+  }
+
+  #dispatchWith(authorizer: HttpAuthorizer): void {
+    const credentials = authorizer.credentials(this.#attempt);
+    if (!(credentials instanceof Promise)) {
+      this.#dispatch(credentials);
+      return;
+    }
+    const go = (obtained: Credentials | null): void => {
+      if (!this.#settled) this.#dispatch(obtained);
+    };
+    credentials.then(go, () => go(null));
+  }
+
+  #dispatch(credentials: Credentials | null): void {
+    this.#credentials = credentials;
     this.#context.dispatch(
       {
         post: this,
         origin: this.#url.origin,
         path: this.#url.pathname + this.#url.search,
         method: 'POST',
-        headers: this.#headers,
+        headers: credentials === null ? this.#headers : { ...this.#headers, ...credentials.headers },
         body: this.#body,
         // The deadlines of a request are the connection's; a second, hidden policy would cut long answers.
         headersTimeout: 0,
@@ -122,19 +153,22 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     const { exchange } = this;
-    // Asked once: a redirect or a resend continues what was permitted.
-    if (!this.#settled && !exchange.written && !exchange.mayWrite()) this.#end({ kind: 'withheld' });
+    // Asked once: a redirect or a resend continues what was permitted. Obtaining credentials may have taken long.
+    const isContinued = exchange.written && exchange.refusal === null;
+    if (!this.#settled && !isContinued && !exchange.mayWrite()) this.#end({ kind: 'withheld' });
     if (this.#settled) {
       controller.abort(new Error('this side gave the request up'));
       return;
     }
     exchange.written = true;
+    exchange.refusal = null;
     this.#running = true;
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
     if (status < 200) return;
     this.#status = status;
+    this.#hearNonce(headers);
     const location = headers['location'];
     const mayFollow = this.exchange.method !== 'initialize';
     const single = typeof location === 'string' ? location : undefined;
@@ -153,10 +187,12 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       this.abandon();
       return;
     }
+    const challenge = joined(headers['www-authenticate']);
+    this.#challenge = challenge?.slice(0, MAX_CHALLENGE_LENGTH) ?? null;
     const head: AnswerHead = {
       status,
       mediaType: mediaTypeOf(first(headers['content-type'])),
-      challenge: joined(headers['www-authenticate']),
+      challenge,
       retryAfter: first(headers['retry-after']),
       redirected: this.#redirected,
       hadSession,
@@ -174,7 +210,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#settled) return;
+    if (this.#settled || this.#refusal !== null) return;
     if (this.#following !== null) {
       this.#followedBytes += chunk.length;
       // Not worth reading to its end for the sake of the connection.
@@ -189,7 +225,8 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   onResponseEnd(): void {
     this.#running = false;
     if (this.#settled) return;
-    if (this.#following !== null) this.#follow(this.#following);
+    if (this.#refusal !== null) this.#seek(this.#refusal);
+    else if (this.#following !== null) this.#follow(this.#following);
     else if (this.#decoder !== null) this.#decoder.end();
     else this.end();
   }
@@ -198,7 +235,8 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     const handedOver = this.#running;
     this.#running = false;
     if (this.#settled) return;
-    if (this.#following !== null) this.#follow(this.#following);
+    if (this.#refusal !== null) this.#seek(this.#refusal);
+    else if (this.#following !== null) this.#follow(this.#following);
     else if (!handedOver) this.#endUnwritten(error);
     else this.#endBroken(error);
   }
@@ -244,6 +282,15 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   get #negotiates(): boolean {
     return NEGOTIATION_METHODS.has(this.exchange.method);
+  }
+
+  get #attempt(): HttpAttempt {
+    return { method: 'POST', url: this.#url };
+  }
+
+  #hearNonce(headers: Headers): void {
+    const nonce = headers['dpop-nonce'];
+    if (typeof nonce === 'string') this.#context.authorizer?.heardNonce(this.#attempt, nonce);
   }
 
   #answerContext() {
@@ -309,8 +356,54 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   #end(end: StreamEnd): void {
     if (this.#settled) return;
+    if (this.#mayBeSentAnew(end)) {
+      this.#refusal = end;
+      this.#decoder?.destroy();
+      // One attempt after the other: what comes of this one must not be taken for the answer to the next.
+      if (this.#running) this.#hangUp();
+      else this.#seek(end);
+      return;
+    }
     this.#settle();
     if (!this.#released) this.exchange.onEnd(end);
+  }
+
+  /** N9: `initialize` is not, whatever credentials there are. */
+  #mayBeSentAnew(end: StreamEnd): boolean {
+    return (
+      end.kind === 'unauthorized' &&
+      this.#context.authorizer !== null &&
+      this.#refusals < MAX_REFUSALS &&
+      this.exchange.method !== 'initialize' &&
+      !this.#released
+    );
+  }
+
+  /** Tries to obtain other credentials; what cannot be had leaves the refusal as the answer. */
+  #seek(refused: StreamEnd): void {
+    const { authorizer } = this.#context;
+    if (authorizer === null || refused.kind !== 'unauthorized') return;
+    this.#refusals += 1;
+    this.exchange.refusal = { status: refused.status, challenge: refused.challenge };
+    const proceed = (again: boolean): void => {
+      if (this.#settled) return;
+      this.#refusal = null;
+      if (again) {
+        this.start();
+      } else {
+        this.#refusals = MAX_REFUSALS;
+        this.#end(refused);
+      }
+    };
+    authorizer
+      .refused({
+        attempt: this.#attempt,
+        status: refused.status,
+        challenge: this.#challenge,
+        credentials: this.#credentials,
+        count: this.#refusals,
+      })
+      .then(proceed, () => proceed(false));
   }
 
   #settle(): void {

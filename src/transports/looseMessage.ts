@@ -8,6 +8,7 @@ export class LooseMessage implements Exchange {
   readonly headers: Readonly<Record<string, string>> | undefined;
   written = false;
   redirected = false;
+  refusal: Exchange['refusal'] = null;
   private readonly ended: (end: StreamEnd | null) => void;
 
   /** @param ended called when its exchange is over, where the transport has one a message (HTTP); null: with its connection */

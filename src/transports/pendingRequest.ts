@@ -46,6 +46,7 @@ export class PendingRequest implements Exchange {
   readonly outcome: Promise<Outcome>;
   written = false;
   redirected = false;
+  refusal: Exchange['refusal'] = null;
   /** Null once it is settled. */
   timer: unknown = null;
   timeoutMs = 0;
@@ -96,6 +97,15 @@ export class PendingRequest implements Exchange {
     if (this.isSettled) return;
     this.owner.withdraw(this, 'the caller aborted');
     this.settle({ kind: 'cancelled', written: this.written, detail: 'the caller aborted' });
+  }
+
+  /**
+   * Nothing came: `outcome` says how that ended. Where the last that came was a refusal, and credentials for it were
+   * being obtained, the refusal is the answer: silence would read as ambiguous (N5, N6).
+   */
+  settleUnanswered(outcome: Outcome): void {
+    const { refusal, written, redirected } = this;
+    this.settle(refusal === null ? outcome : { kind: 'unauthorized', written, redirected, ...refusal });
   }
 
   settle(outcome: Outcome): void {

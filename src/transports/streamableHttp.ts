@@ -8,6 +8,7 @@ import type { Socket } from 'node:net';
 import type { buildConnector, Client, Dispatcher, Pool } from 'undici';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
+import type { HttpAuthorizer } from './httpAuthorizer.js';
 import { ConnectTimeoutError } from './httpErrors.js';
 import { HttpPost, type Line, type PostContext, type PostOptions } from './httpPost.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
@@ -24,6 +25,14 @@ export interface HttpOptions {
   /** Longest making of one connection, TLS included. Default 10 s. */
   readonly connectTimeoutMs?: number;
   readonly clock?: Clock;
+  /** Where the credentials come from, besides the configured headers. Default: there are none. */
+  readonly authorizer?: HttpAuthorizer | undefined;
+  /**
+   * URL of an HTTP proxy, reached by `http:` or `https:`; its user information becomes `proxy-authorization`. Every
+   * connection goes through a tunnel (CONNECT), so the proxy sees neither headers nor messages of an `https:` endpoint.
+   * Default: none; the variables of the environment are not read.
+   */
+  readonly proxy?: string | URL | undefined;
 }
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
@@ -55,6 +64,7 @@ class StreamableHttpTransport implements Transport {
   readonly #connectTimeoutMs: number;
   readonly #maxMessageBytes: number;
   readonly #clock: Clock;
+  readonly #authorizer: HttpAuthorizer | null;
   readonly #posts = new Map<Exchange, HttpPost>();
   readonly #sockets = new Set<Socket>();
   readonly #connectErrors = new WeakSet<object>();
@@ -71,6 +81,7 @@ class StreamableHttpTransport implements Transport {
     this.#connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
     this.#clock = options.clock ?? systemClock;
+    this.#authorizer = options.authorizer ?? null;
   }
 
   async open(): Promise<OpenResult> {
@@ -144,6 +155,7 @@ class StreamableHttpTransport implements Transport {
     return {
       target,
       maxMessageBytes: this.#maxMessageBytes,
+      authorizer: this.#authorizer,
       dispatch: (options, handler) => void pool.dispatch(options, handler),
       isConnectError: (error) =>
         typeof error === 'object' && error !== null && this.#connectErrors.has(error),

@@ -69,9 +69,26 @@ export interface Exchange {
   written: boolean;
   /** HTTP: set to true by the transport when a redirect was followed, before it delivers what came. */
   redirected: boolean;
+  /**
+   * HTTP: set while the transport obtains credentials for a message that was refused, and `null` again when the message
+   * is sent anew. Whoever gives the message up in between knows why it has no answer: it is not silence (N5).
+   */
+  refusal: { readonly status: 401 | 403; readonly challenge: string | null } | null;
   mayWrite(): boolean;
   onEnd(end: StreamEnd): void;
 }
+
+/**
+ * How the stream stands on which a server says what is no answer (legacy Streamable HTTP: GET). `detail` is a sentence
+ * without a full stop, safe to show.
+ */
+export type ServerStream =
+  /** `resumed`: it goes on behind the last event of the one before (`Last-Event-ID`), so nothing was missed. */
+  | { readonly state: 'open'; readonly resumed: boolean }
+  /** It ended and is opened again after a while. */
+  | { readonly state: 'waiting'; readonly detail: string }
+  /** The server has none; what it says by itself is not heard. Stays so for the life of the connection. */
+  | { readonly state: 'none'; readonly detail: string };
 
 /** Something wrong on the wire that belongs to no exchange. Counted against the peer; never holds a payload. */
 export interface TransportFault {
@@ -101,6 +118,8 @@ export interface TransportEvents {
    */
   overheard(text: string): void;
   fault(fault: TransportFault): void;
+  /** Each change of {@link ServerStream}, after {@link Transport.openServerStream} was called. */
+  serverStream?(stream: ServerStream): void;
   closed(cause: CloseCause): void;
 }
 
@@ -129,6 +148,11 @@ export interface Transport {
    * modern revision (N14); never from one era to the other.
    */
   negotiated?(agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string }): void;
+  /**
+   * Legacy HTTP: opens the server's own stream, and again when it ends. Called once, when the server has taken
+   * `notifications/initialized`. Resolves when it is known how the stream stands, or after a moment; never rejects.
+   */
+  openServerStream?(): Promise<void>;
   /**
    * Idempotent. Resolves when nothing of it is left: process group gone, sockets closed, timers cleared. Bounded
    * by its own shutdown ladder.

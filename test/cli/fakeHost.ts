@@ -123,6 +123,7 @@ export function report(name: string, changes: Partial<PeerReport> = {}): PeerRep
     era: 'modern',
     revision: '2026-07-28',
     server: { name: `${name}-server`, version: '1.0.0' },
+    authorizationUrl: null,
     reason: null,
     initializeSent: 0,
     ms: 12.4,

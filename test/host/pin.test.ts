@@ -40,8 +40,8 @@ const peers: fc.Arbitrary<PeerConfig> = fc.oneof(
 /** Everything a pin is made of, compared without hashing. */
 function content(peer: ResolvedPeer): unknown {
   if (peer.transport === 'stdio') return ['stdio', peer.command, peer.args, peer.cwd, sorted(peer.env)];
-  if (peer.transport === 'streamable-http') return ['http', peer.url, sorted(peer.headers)];
-  return ['custom', peer.identity];
+  if (peer.transport === 'custom') return ['custom', peer.identity];
+  return [peer.transport, peer.url, sorted(peer.headers), peer.proxy ?? ''];
 }
 const sorted = (map: Readonly<Record<string, string>>) =>
   Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -89,6 +89,7 @@ export function exchange(options: { id?: number | null; mayWrite?: () => boolean
     headers: undefined,
     written: false,
     redirected: false,
+    refusal: null,
     mayWrite: options.mayWrite ?? (() => true),
     onEnd: (end) => void ends.push(end),
     ends,
