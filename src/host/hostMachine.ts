@@ -29,17 +29,19 @@ export type HostEvent =
   | { readonly type: 'lease.conflict'; readonly conflict: Conflict }
   | { readonly type: 'list.changed'; readonly change: HostEvents['listChanged'] }
   | { readonly type: 'resource.updated'; readonly update: HostEvents['resourceUpdated'] }
+  | { readonly type: 'authorization.needed'; readonly needed: HostEvents['authorization'] }
   /** XState's own: a child crashed. */
   | { readonly type: `xstate.error.actor.${string}`; readonly error: unknown };
 
-/** What the actor emits: `actor.on('ready' | 'peer' | 'catalogChanged' | 'conflict' | 'listChanged' | 'resourceUpdated', …)`. */
+/** What the actor emits: `actor.on('ready', …)` and likewise; all but `ready` are a host's events. */
 export type HostEmitted =
   | { readonly type: 'ready'; readonly report: StartReport }
   | { readonly type: 'peer'; readonly report: PeerReport }
   | ({ readonly type: 'catalogChanged' } & HostEvents['catalogChanged'])
   | { readonly type: 'conflict'; readonly conflict: Conflict }
   | ({ readonly type: 'listChanged' } & HostEvents['listChanged'])
-  | ({ readonly type: 'resourceUpdated' } & HostEvents['resourceUpdated']);
+  | ({ readonly type: 'resourceUpdated' } & HostEvents['resourceUpdated'])
+  | ({ readonly type: 'authorization' } & HostEvents['authorization']);
 
 export type HostTag = 'starting' | 'ready' | 'stopping';
 
@@ -145,6 +147,10 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
         type: 'resourceUpdated' as const,
         ...(event as HostEvent & { type: 'resource.updated' }).update,
       })),
+      tellAuthorization: emit(({ event }) => ({
+        type: 'authorization' as const,
+        ...(event as HostEvent & { type: 'authorization.needed' }).needed,
+      })),
       /** Ends this actor with the typed error, so that a parent's `onError` gets it. Everything was shut down before. */
       failWithStartError: ({ event }) => {
         throw (event as unknown as { readonly error: unknown }).error;
@@ -163,6 +169,7 @@ export function createHostMachine(bind: (actor: AnyActorRef, hostId: string) => 
       'lease.conflict': { actions: 'tellConflict' },
       'list.changed': { actions: 'tellListChange' },
       'resource.updated': { actions: 'tellResourceUpdate' },
+      'authorization.needed': { actions: 'tellAuthorization' },
       'host.removePeer': { actions: 'stopPeer' },
     },
     initial: 'starting',

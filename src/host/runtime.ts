@@ -306,7 +306,7 @@ export class HostRuntime implements HostPort {
         authorizationNeeded: (url) => {
           const needed = { peer: peer.name, url };
           this.listeners.emit('authorization', needed);
-          this.announce(owner);
+          this.tell({ type: 'authorization.needed', needed });
         },
         isEnding: () => this.isEnding,
       },
