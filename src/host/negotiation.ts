@@ -15,6 +15,7 @@ import { resultTypeIsAbsent, type ServerInfo } from '../protocol/results.js';
 import { sanitizeText } from '../protocol/sanitize.js';
 import type { Clock } from '../transports/clock.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
+import type { Authorizing } from './auth/authorizing.js';
 import type { ResolvedOptions } from './config.js';
 import { type ExchangeScope, within } from './exchangeScope.js';
 import type { Ledger } from './ledger.js';
@@ -35,6 +36,7 @@ export interface NegotiatingPeer {
   negotiationStartedAt: number;
   elapsedMs(): number;
   countFault(kind: 'absent-result-type'): void;
+  readonly authorizing: Authorizing | null;
   /** Takes the peer's configured secrets out of a text. */
   redact(text: string): string;
   withoutSecrets(event: PeerEvent): PeerEvent;
@@ -125,6 +127,7 @@ export async function runInitialize(
     peer: owner.name,
     sign: owner.ledger.signSeen,
   });
+  if (exchanged.outcome.kind === 'unauthorized') owner.authorizing?.seek(exchanged.outcome);
   const sent = { method: 'initialize', id: exchanged.id, revision };
   owner.record.add(recordEntry(owner.elapsedMs(), sent, exchanged.outcome, verdict, owner.redact));
   if (!exchange.isActive) return;

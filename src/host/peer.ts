@@ -16,6 +16,7 @@ import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject } from '../protocol/jsonRpc.js';
 import { Connection, type OpenOutcome } from '../transports/connection.js';
 import type { TransportFactory } from '../transports/transport.js';
+import { Authorizing } from './auth/authorizing.js';
 import type { PeerAuthorization } from './auth/peerAuthorization.js';
 import { AuthorizationError } from './errors.js';
 import { type ExchangeScope, runExchange } from './exchangeScope.js';
@@ -70,6 +71,7 @@ export class PeerOwner implements WiredPeer {
   private key = 0;
   /** Null where nothing of the kind is configured. */
   readonly authorization: PeerAuthorization | null;
+  readonly authorizing: Authorizing | null;
   private readonly transport: TransportFactory;
   /** Takes the peer's configured secrets out of a text: a server may repeat what it was given. */
   readonly redact: (text: string) => string;
@@ -93,7 +95,11 @@ export class PeerOwner implements WiredPeer {
       onUrl: (url) => options.events.authorizationNeeded(url),
       onContextChanged: () => this.contextChanged(),
     });
-    this.transport = options.transport(this.authorization ?? undefined);
+    this.authorizing =
+      this.authorization === null || !('url' in options.config)
+        ? null
+        : new Authorizing(this.authorization, options.config.url, () => this.granted());
+    this.transport = options.transport(this.authorizing ?? undefined);
     this.chart = new PeerChart(this.redact);
     this.ledger = new Ledger({
       allowLegacy: options.config.allowLegacy,
@@ -189,6 +195,7 @@ export class PeerOwner implements WiredPeer {
     const state = snapshot.value as PeerStateName;
     if (state === this.path.at(-1)) return false;
     this.hasCallableState = snapshot.hasTag('callable');
+    if (this.hasCallableState) this.authorizing?.settled();
     this.callChannel = null;
     this.path.push(state);
     if (this.path.length > MAX_PATH) this.path.shift();
@@ -314,6 +321,14 @@ export class PeerOwner implements WiredPeer {
       }
       await this.authorization.redeem(response);
     }
+    this.authorizing?.settled();
+    this.inTurn({ type: 'host.authorized' });
+  }
+
+  /** Other credentials are there than those that were refused, and nothing on the wire waits for them. */
+  private granted(): void {
+    if (this.state !== 'unavailable' || this.chart.snapshot?.context.reason?.code !== 'unauthorized') return;
+    this.authorizing?.used();
     this.inTurn({ type: 'host.authorized' });
   }
 
