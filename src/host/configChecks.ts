@@ -213,6 +213,10 @@ export function checkPeer(peerName: string, config: unknown, at: Segments) {
     const headers = checkHeaders(checkTexts(parsed.headers, [...at, 'headers']), [...at, 'headers']);
     const url = checkUrl(parsed.url, [...at, 'url']);
     const transport = parsed.transport ?? ('streamable-http' as const);
+    if (transport === 'legacy-sse' && parsed.allowLegacy !== true) {
+      const allowed = `"streamable-http"; or "legacy-sse" with allowLegacy: true on the same peer, since that transport is legacy only`;
+      fail([...at, 'transport'], '"legacy-sse" without allowLegacy: true', allowed);
+    }
     const auth = parsed.auth as PeerAuth | undefined;
     return { name: peerName, ...filled(parsed, at), transport, url, headers, auth, proxy: parsed.proxy };
   }
