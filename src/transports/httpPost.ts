@@ -1,5 +1,4 @@
 /** One message on its way over HTTP: the POST, its redirects, and its answer. */
-import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
 import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
@@ -7,6 +6,7 @@ import { type Credentials, type HttpAttempt, type HttpAuthorizer, MAX_REFUSALS }
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
 import { closeCauseOf, describeError } from './httpErrors.js';
+import type { Line, LineRequest } from './httpPool.js';
 import { readRedirect } from './httpRedirect.js';
 import type { HttpTarget } from './httpTarget.js';
 import type { Exchange, StreamEnd } from './transport.js';
@@ -18,7 +18,7 @@ export interface PostContext {
   /** Null: nothing but the configured headers. */
   readonly authorizer: HttpAuthorizer | null;
   /** Hands the request to undici; may call the handler at once. */
-  dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): void;
+  dispatch(request: LineRequest, handler: Dispatcher.DispatchHandler): void;
   /** Whether this error ended the making of a connection. */
   isConnectError(error: unknown): boolean;
   message(text: string, exchange: Exchange): void;
@@ -29,16 +29,6 @@ export interface PostContext {
   sessionLost(): void;
   /** Nothing more comes of this post. Called before `exchange.onEnd`. */
   over(post: HttpPost): void;
-}
-
-/** One connection of the pool after another; at most one request is on it at a time. */
-export interface Line {
-  socket: Socket | null;
-}
-
-/** What undici is given. It wraps the handler on its way to a line, so the post itself travels with the options. */
-export interface PostOptions extends Dispatcher.DispatchOptions {
-  readonly post: HttpPost;
 }
 
 type Headers = Record<string, string | string[] | undefined>;
@@ -122,7 +112,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#credentials = credentials;
     this.#context.dispatch(
       {
-        post: this,
+        caller: this,
         origin: this.#url.origin,
         path: this.#url.pathname + this.#url.search,
         method: 'POST',

@@ -1,16 +1,10 @@
-/**
- * Streamable HTTP, both eras (2026-07-28 and 2025-11-25, basic/transports): every message is its own POST.
- *
- * undici is used below `fetch`, with one pool a transport and no state shared with anything else in the process. No
- * limit on connections: an open subscription must not keep a call from its socket.
- */
-import type { Socket } from 'node:net';
-import type { buildConnector, Client, Dispatcher, Pool } from 'undici';
+/** Streamable HTTP, both eras (2026-07-28 and 2025-11-25, basic/transports): every message is its own POST. */
+import type { Dispatcher } from 'undici';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
-import { ConnectTimeoutError } from './httpErrors.js';
-import { HttpPost, type Line, type PostContext, type PostOptions } from './httpPost.js';
+import { createHttpPool, type HttpPool } from './httpPool.js';
+import { HttpPost, type PostContext } from './httpPost.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
 import type { Exchange, OpenResult, Transport, TransportEvents, TransportFactory } from './transport.js';
 import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
@@ -38,8 +32,6 @@ export interface HttpOptions {
 const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
 /** How long `close` waits for last notifications to arrive, and then for the answer to DELETE: both are courtesies. */
 const FAREWELL_TIMEOUT_MS = 1000;
-/** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
-const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
 /** The first revision whose requests carry `MCP-Protocol-Version`. */
 const FIRST_REVISION_IN_HEADER = '2025-06-18';
 /** Visible ASCII (2025-11-25, basic/transports, "Session Management"). The length is ours: a head has to fit 16 KiB. */
@@ -66,9 +58,8 @@ class StreamableHttpTransport implements Transport {
   readonly #clock: Clock;
   readonly #authorizer: HttpAuthorizer | null;
   readonly #posts = new Map<Exchange, HttpPost>();
-  readonly #sockets = new Set<Socket>();
-  readonly #connectErrors = new WeakSet<object>();
-  #open: { readonly pool: Pool; readonly context: PostContext; readonly target: HttpTarget } | null = null;
+  #open: { readonly pool: HttpPool; readonly context: PostContext; readonly target: HttpTarget } | null =
+    null;
   #closing: Promise<void> | null = null;
   /** Called when the last post is over, while `close` waits for it. */
   #allOver: (() => void) | null = null;
@@ -87,14 +78,13 @@ class StreamableHttpTransport implements Transport {
   async open(): Promise<OpenResult> {
     if (!this.#reading.ok) return notOpened(this.#reading.problem);
     const { target } = this.#reading;
-    // Costs more than the rest of the package together: only who has an HTTP peer pays for it.
-    const undici = await import('undici');
+    const pool = await createHttpPool({
+      origin: target.url.origin,
+      connectTimeoutMs: this.#connectTimeoutMs,
+      clock: this.#clock,
+    });
     if (this.#closing !== null) return notOpened('the transport was closed');
     if (this.#open !== null) return { ok: true };
-    const connect = this.#connector(undici.buildConnector);
-    const pool = new undici.Pool(target.url.origin, {
-      factory: (origin, options) => clientWithLine(undici.Client, origin, options, connect),
-    });
     this.#open = { pool, target, context: this.#postContext(pool, target) };
     return { ok: true };
   }
@@ -151,14 +141,13 @@ class StreamableHttpTransport implements Transport {
     return headers;
   }
 
-  #postContext(pool: Pool, target: HttpTarget): PostContext {
+  #postContext(pool: HttpPool, target: HttpTarget): PostContext {
     return {
       target,
       maxMessageBytes: this.#maxMessageBytes,
       authorizer: this.#authorizer,
-      dispatch: (options, handler) => void pool.dispatch(options, handler),
-      isConnectError: (error) =>
-        typeof error === 'object' && error !== null && this.#connectErrors.has(error),
+      dispatch: pool.dispatch,
+      isConnectError: pool.isConnectError,
       message: (text, exchange) => this.#events.message(text, exchange),
       overheard: (text) => this.#events.overheard(text),
       sessionOffered: (id) => {
@@ -175,30 +164,6 @@ class StreamableHttpTransport implements Transport {
     };
   }
 
-  /** undici's connector, with this transport's clock, and with every socket in sight: also one that still connects. */
-  #connector(build: typeof buildConnector): Connector {
-    const connect = build({
-      timeout: 0,
-      autoSelectFamily: true,
-      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
-    }) as Connector;
-    return (options, callback) => {
-      const socket = connect(options, (...result) => {
-        this.#clock.clearTimeout(timer);
-        const [error] = result;
-        if (error !== null) this.#connectErrors.add(error);
-        callback(...result);
-      });
-      const timer = this.#clock.setTimeout(
-        () => socket.destroy(new ConnectTimeoutError(this.#connectTimeoutMs)),
-        this.#connectTimeoutMs,
-      );
-      this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
-      return socket;
-    };
-  }
-
   async #shutDown(): Promise<void> {
     // What nobody waits for, such as the `notifications/cancelled` of what was in flight, may have been sent just now.
     for (const post of [...this.#posts.values()]) {
@@ -211,8 +176,7 @@ class StreamableHttpTransport implements Transport {
     await this.#lastPosts();
     for (const post of [...this.#posts.values()]) post.abandon();
     await this.#endSession(pool, target);
-    const destroyed = pool.destroy();
-    await Promise.all([destroyed, ...[...this.#sockets].map(destroySocket)]);
+    await pool.close();
   }
 
   /** Resolves when the server has every message that is still on its way, or has had the time for it. */
@@ -228,7 +192,7 @@ class StreamableHttpTransport implements Transport {
   }
 
   /** DELETE (2025-11-25, "Session Management"). Whatever comes back is fine, and so is nothing. */
-  #endSession(pool: Pool, target: HttpTarget): Promise<void> {
+  #endSession(pool: HttpPool, target: HttpTarget): Promise<void> {
     const session = this.#session;
     if (session === null || session.lost) return Promise.resolve();
     return new Promise((resolve) => {
@@ -246,46 +210,20 @@ class StreamableHttpTransport implements Transport {
       };
       const headers = { ...target.headers, 'mcp-session-id': session.id, ...this.#legacyHeaders() };
       pool.dispatch(
-        { path: target.path, method: 'DELETE', headers, headersTimeout: 0, bodyTimeout: 0 },
+        {
+          caller: { line: null },
+          path: target.path,
+          method: 'DELETE',
+          headers,
+          headersTimeout: 0,
+          bodyTimeout: 0,
+        },
         handler,
       );
     });
   }
 }
 
-/** undici's own returns the socket, which its types do not say. */
-type Connector = (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
-
-/** A client of the pool that tells each post which line it is on. */
-function clientWithLine(
-  UndiciClient: typeof Client,
-  origin: URL,
-  options: object,
-  connect: Connector,
-): Client {
-  const line: Line = { socket: null };
-  const client = new UndiciClient(origin, {
-    ...options,
-    connect: (connection, callback) => {
-      line.socket = connect(connection, callback);
-    },
-  });
-  const dispatch = client.dispatch.bind(client);
-  client.dispatch = (request, handler) => {
-    if ('post' in request) (request as PostOptions).post.line = line;
-    return dispatch(request, handler);
-  };
-  return client;
-}
-
 function notOpened(detail: string): OpenResult {
   return { ok: false, cause: { kind: 'connect-failed', detail, terminal: true } };
-}
-
-function destroySocket(socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    socket.once('close', () => resolve());
-    // With an error: the connector's callback is waiting for one or the other.
-    socket.destroy(new Error('closed by this side'));
-  });
 }

@@ -1,0 +1,125 @@
+/**
+ * The connections to one origin. undici is used below `fetch`, with one pool an owner and no state shared with anything
+ * else in the process. No limit on connections: an open stream must not keep a call from its socket.
+ */
+import type { Socket } from 'node:net';
+import type { buildConnector, Client, Dispatcher } from 'undici';
+import type { Clock } from './clock.js';
+import { ConnectTimeoutError } from './httpErrors.js';
+
+/** One connection of the pool after another; at most one request is on it at a time. */
+export interface Line {
+  socket: Socket | null;
+}
+
+/** What undici is given. It wraps the handler on its way to a line, so who sends travels with the options. */
+export interface LineRequest extends Dispatcher.DispatchOptions {
+  /** Is told the line as soon as the pool has put the request on one. */
+  readonly caller: { line: Line | null };
+}
+
+export interface HttpPool {
+  /** Hands a request to undici; may call the handler at once. */
+  dispatch(request: LineRequest, handler: Dispatcher.DispatchHandler): void;
+  /** Whether this error ended the making of a connection: nothing was written on it. */
+  isConnectError(error: unknown): boolean;
+  /** Every socket that is not closed yet, also those that still connect. */
+  readonly sockets: ReadonlySet<Socket>;
+  /** Destroys what there is. Resolves when nothing is left. */
+  close(): Promise<void>;
+}
+
+export interface HttpPoolOptions {
+  readonly origin: string;
+  /** Longest making of one connection, TLS included. */
+  readonly connectTimeoutMs: number;
+  readonly clock: Clock;
+}
+
+/** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
+const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
+/** Below the 5 s after which servers on Node close an idle connection: a message must not meet the close halfway. */
+const KEEP_ALIVE_MS = 4000;
+
+/** undici costs more than the rest of the package together: only who has an HTTP peer pays for it. */
+export async function createHttpPool(options: HttpPoolOptions): Promise<HttpPool> {
+  const { Client, Pool, buildConnector } = await import('undici');
+  const sockets = new Set<Socket>();
+  const connectErrors = new WeakSet<object>();
+  const connect = watchedConnector(buildConnector, options, sockets, connectErrors);
+  const pool = new Pool(options.origin, {
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    factory: (origin, clientOptions) => clientWithLine(Client, origin, clientOptions, connect),
+  });
+  return {
+    dispatch: (request, handler) => void pool.dispatch(request, handler),
+    isConnectError: (error) => typeof error === 'object' && error !== null && connectErrors.has(error),
+    sockets,
+    async close() {
+      const destroyed = pool.destroy();
+      await Promise.all([destroyed, ...[...sockets].map(destroySocket)]);
+    },
+  };
+}
+
+/** undici's own returns the socket, which its types do not say. */
+type Connector = (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
+
+/** undici's connector, with the owner's clock, and with every socket in sight: also one that still connects. */
+function watchedConnector(
+  build: typeof buildConnector,
+  { clock, connectTimeoutMs }: HttpPoolOptions,
+  sockets: Set<Socket>,
+  connectErrors: WeakSet<object>,
+): Connector {
+  const connect = build({
+    timeout: 0,
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
+  }) as Connector;
+  return (options, callback) => {
+    const socket = connect(options, (...result) => {
+      clock.clearTimeout(timer);
+      const [error] = result;
+      if (error !== null) connectErrors.add(error);
+      callback(...result);
+    });
+    const timer = clock.setTimeout(
+      () => socket.destroy(new ConnectTimeoutError(connectTimeoutMs)),
+      connectTimeoutMs,
+    );
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    return socket;
+  };
+}
+
+/** A client of the pool that tells each request which line it is on. */
+function clientWithLine(
+  UndiciClient: typeof Client,
+  origin: URL,
+  options: object,
+  connect: Connector,
+): Client {
+  const line: Line = { socket: null };
+  const client = new UndiciClient(origin, {
+    ...options,
+    connect: (connection, callback) => {
+      line.socket = connect(connection, callback);
+    },
+  });
+  const dispatch = client.dispatch.bind(client);
+  client.dispatch = (request, handler) => {
+    if ('caller' in request) (request as LineRequest).caller.line = line;
+    return dispatch(request, handler);
+  };
+  return client;
+}
+
+function destroySocket(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once('close', () => resolve());
+    // With an error: the connector's callback is waiting for one or the other.
+    socket.destroy(new Error('closed by this side'));
+  });
+}
