@@ -119,7 +119,7 @@ function expandPeer(peer: Record<string, unknown>, at: readonly PathSegment[], s
     return result.ok ? result.text : fail([...at, ...key], result.came, result.allowed);
   };
   const entries = Object.entries(peer).map(([key, value]): [string, unknown] => {
-    if (key === 'command' || key === 'url') return [key, expand(value, [key])];
+    if (key === 'command' || key === 'url' || key === 'proxy') return [key, expand(value, [key])];
     if (key === 'cwd') {
       const cwd = expand(value, [key]);
       const relative = typeof cwd === 'string' && cwd !== '' && !isAbsolute(cwd);
@@ -127,7 +127,7 @@ function expandPeer(peer: Record<string, unknown>, at: readonly PathSegment[], s
     }
     if (key === 'args' && Array.isArray(value))
       return [key, value.map((item, index) => expand(item, [key, index]))];
-    if ((key === 'env' || key === 'headers') && isPlainObject(value)) {
+    if ((key === 'env' || key === 'headers' || key === 'auth') && isPlainObject(value)) {
       const inner = Object.entries(value).map(([name, item]) => [name, expand(item, [key, name])]);
       return [key, Object.fromEntries(inner)];
     }

@@ -5,7 +5,8 @@
 import { z } from 'zod';
 import { isLegacyRevision, isRevision, LEGACY_REVISIONS, MODERN_REVISIONS } from '../protocol/revisions.js';
 import type { TransportFactory } from '../transports/transport.js';
-import type { HostLimits, HostOptions, PeerAuth } from './config.js';
+import { checkAuth, checkProxy } from './authChecks.js';
+import type { HostLimits, HostOptions } from './config.js';
 import { ConfigurationError, type PathSegment } from './errors.js';
 import { checkHeaders } from './headerChecks.js';
 import { PACKAGE_NAME, PACKAGE_VERSION } from './version.js';
@@ -103,6 +104,10 @@ const name = fits(
 );
 
 const objectOnly = fits(isPlainObject, 'an object');
+const anyObject = fits(
+  (value): value is object => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'an object',
+);
 
 const hostOptions = strict({
   peers: objectOnly,
@@ -174,7 +179,7 @@ const httpPeer = strict({
   transport: oneOf(['streamable-http', 'legacy-sse']).optional(),
   url: filledText,
   headers: objectOnly.optional(),
-  auth: objectOnly.optional(),
+  auth: anyObject.optional(),
   proxy: filledText.optional(),
 });
 const customPeer = strict({
@@ -211,14 +216,17 @@ export function checkPeer(peerName: string, config: unknown, at: Segments) {
   if (kind === 'url') {
     const parsed = check(httpPeer, config, at);
     const headers = checkHeaders(checkTexts(parsed.headers, [...at, 'headers']), [...at, 'headers']);
-    const url = checkUrl(parsed.url, [...at, 'url']);
+    const url = checkUrl(parsed.url, [...at, 'url'], parsed.auth !== undefined);
     const transport = parsed.transport ?? ('streamable-http' as const);
     if (transport === 'legacy-sse' && parsed.allowLegacy !== true) {
       const allowed = `"streamable-http"; or "legacy-sse" with allowLegacy: true on the same peer, since that transport is legacy only`;
       fail([...at, 'transport'], '"legacy-sse" without allowLegacy: true', allowed);
     }
-    const auth = parsed.auth as PeerAuth | undefined;
-    return { name: peerName, ...filled(parsed, at), transport, url, headers, auth, proxy: parsed.proxy };
+    const proxy = parsed.proxy === undefined ? undefined : checkProxy(parsed.proxy, [...at, 'proxy']);
+    const surroundings = { url: new URL(url), headers, proxy };
+    const auth =
+      parsed.auth === undefined ? undefined : checkAuth(parsed.auth, [...at, 'auth'], surroundings);
+    return { name: peerName, ...filled(parsed, at), transport, url, headers, auth, proxy };
   }
   const parsed = check(customPeer, config, at);
   const { createTransport, identity, authorizationContext } = parsed;
@@ -259,13 +267,15 @@ function checkTexts(
   );
 }
 
-function checkUrl(value: string, at: Segments): string {
+function checkUrl(value: string, at: Segments, hasAuth: boolean): string {
   const allowed = 'an absolute http: or https: URL';
   if (!URL.canParse(value)) fail(at, 'a text that is no URL', allowed);
   const url = new URL(value);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') fail(at, `a ${url.protocol} URL`, allowed);
   if (url.username !== '' || url.password !== '') {
-    fail(at, 'a URL with a user name or password', `${allowed} without them; put credentials into headers`);
+    const beside = hasAuth ? ' beside auth' : '';
+    const instead = hasAuth ? '' : '; put credentials into headers';
+    fail(at, `a URL with a user name or password${beside}`, `${allowed} without them${instead}`);
   }
   url.hash = '';
   return url.href;

@@ -1,11 +1,13 @@
 /** The way from options as they come to options that are checked, complete and frozen. */
 import { isAbsolute, resolve } from 'node:path';
+import { isAuthProvider } from './authChecks.js';
 import type { HostOptions, ResolvedOptions, ResolvedPeer } from './config.js';
 import { checkHostOptions, checkPeer, fail, isPlainObject } from './configChecks.js';
 import type { PathSegment } from './errors.js';
 
 /**
- * Checks the options of a host and fills in every default. What is returned shares nothing with what came in.
+ * Checks the options of a host and fills in every default. What is returned shares nothing with what came in but
+ * what only the host can make: transports and providers of authorization.
  *
  * @throws {ConfigurationError} anything unknown, of the wrong type, out of bounds or contradictory
  */
@@ -32,10 +34,11 @@ export function parsePeer(name: string, config: unknown, legacyRevisions: readon
   return deepFreeze({ ...peer, cwd: isAbsolute(cwd) ? cwd : resolve(cwd) });
 }
 
-/** Freezes lists and plain objects; functions a host gave are left as they are. */
+/** Freezes lists and plain objects; functions and providers that a host gave are left as they are. */
 function deepFreeze<T>(value: T): T {
   if (Array.isArray(value)) for (const item of value) deepFreeze(item);
-  else if (isPlainObject(value)) for (const key of Object.keys(value)) deepFreeze(value[key]);
+  else if (isPlainObject(value) && !isAuthProvider(value))
+    for (const key of Object.keys(value)) deepFreeze(value[key]);
   else return value;
   return Object.freeze(value);
 }

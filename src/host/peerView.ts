@@ -34,6 +34,7 @@ export interface ViewedPeer {
 export function reportOf(peer: ViewedPeer): PeerReport {
   const { snapshot } = peer.chart;
   const context = snapshot?.context;
+  const reason = reasonOf(peer.state, context?.reason ?? null);
   return {
     name: peer.name,
     state: peer.state,
@@ -41,7 +42,7 @@ export function reportOf(peer: ViewedPeer): PeerReport {
     revision: context?.revision ?? null,
     server: context?.server ?? null,
     reason:
-      snapshot?.status === 'error' ? crashed(snapshot.error) : reasonOf(peer.state, context?.reason ?? null),
+      snapshot?.status === 'error' ? crashed(snapshot.error) : withAuthorization(reason, peer.authorization),
     authorizationUrl: peer.authorization?.pendingUrl ?? null,
     initializeSent: peer.ledger.initializeSent,
     ms: Math.round(isNegotiating(peer.state) ? peer.elapsedMs() : peer.settledAfterMs),
@@ -76,4 +77,25 @@ export function statusOf(peer: ViewedPeer): PeerStatus {
 /** A reason is of interest where the peer is not callable; a loss that was mended is history. */
 function reasonOf(state: PeerStateName, reason: UnavailableReason | null): UnavailableReason | null {
   return state === 'unavailable' || state === 'reconnecting' ? reason : null;
+}
+
+/** What came of authorizing, and what a person is to do about it. */
+function withAuthorization(
+  reason: UnavailableReason | null,
+  authorization: PeerAuthorization | null,
+): UnavailableReason | null {
+  if (reason?.code !== 'unauthorized' || authorization === null) return reason;
+  const { pendingUrl, problem } = authorization;
+  if (pendingUrl !== null) {
+    return {
+      ...reason,
+      fix: `Open ${pendingUrl} and grant access, then hand what comes back to authorize().`,
+    };
+  }
+  return problem === null ? reason : { ...reason, message: `${reason.message} ${asSentence(problem)}` };
+}
+
+function asSentence(text: string): string {
+  const capital = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
 }

@@ -430,7 +430,7 @@ function unauthorized(status: 401 | 403, method: string): UnavailableReason {
   return {
     code: 'unauthorized',
     message: `HTTP ${status} in answer to ${method}.`,
-    fix: 'Configure credentials for this peer (headers), then retry.',
+    fix: 'Configure credentials for this peer (auth, or headers) that the server takes, then retry.',
   };
 }
 
@@ -442,6 +442,8 @@ function fixFor(kind: string): string {
       return 'Configure the new URL for this peer, if you trust it.';
     case 'html':
       return 'Check the URL: a web page answered, perhaps a sign-in page or a captive portal.';
+    case 'no-event-stream':
+      return 'Check the URL. If the server speaks Streamable HTTP, remove transport: "legacy-sse" from this peer.';
     case 'http-status':
       return 'Wait, or look at the server: it is overloaded, failing or behind a failing proxy.';
     default:
