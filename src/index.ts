@@ -27,12 +27,22 @@ export type {
   ToolResult,
 } from './calls/outcome.js';
 export type { CallFacts, CallPolicy } from './calls/policy.js';
+export type { CredentialStore } from './host/auth/credentialStore.js';
+export {
+  createOAuthProvider,
+  type LockableProvider,
+  type OAuthProviderOptions,
+} from './host/auth/oauthProvider.js';
 export type {
+  BearerAuth,
+  ClientCredentialsAuth,
   CustomPeerConfig,
   HostLimits,
   HostOptions,
   HttpPeerConfig,
+  PeerAuth,
   PeerConfig,
+  PrivateKeyAuth,
   StdioPeerConfig,
 } from './host/config.js';
 export {
@@ -46,6 +56,7 @@ export {
   hostOf,
 } from './host/createHost.js';
 export {
+  AuthorizationError,
   CollisionError,
   ConfigurationError,
   type ConfigurationProblem,
@@ -54,6 +65,7 @@ export {
   UnknownPeerError,
 } from './host/errors.js';
 export type {
+  AuthorizationResponse,
   Catalog,
   Host,
   HostEvents,
