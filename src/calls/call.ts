@@ -4,12 +4,15 @@
  */
 import type { Outcome } from '../protocol/exchange.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonRpc.js';
-import type { CatalogEntry, Lease } from '../registry/lease.js';
+import type { CatalogEntry, Lease, Quarantined } from '../registry/lease.js';
+import { displayName, prefixedName } from '../registry/names.js';
 import { isCurrentRoute } from '../registry/route.js';
+import { isSameButForHeaders } from '../registry/sameTool.js';
 import type { CallPort, Channel, PeerCalls } from './callPort.js';
 import { Execution } from './execution.js';
 import type { Conclusion } from './executionRequest.js';
 import { interpretOutcome, lasting } from './interpret.js';
+import { mirroredHeaders } from './mirroring.js';
 import { readToolResult } from './normalize.js';
 import type { CallOptions, CallOutcome, Delivery, FailedOutcome, ToolResult } from './outcome.js';
 import { isRepeatable, serializationKey } from './policy.js';
@@ -69,12 +72,15 @@ class Call {
   private carried: Execution | null = null;
   private readonly name: string;
   private readonly entry: CatalogEntry | undefined;
+  /** What is sent is bound to it: {@link entry}, or the same tool with other headers. */
+  private bound: CatalogEntry | undefined;
   private readonly startedAt: number;
 
   constructor(port: CallPort, name: string, entry: CatalogEntry | undefined) {
     this.port = port;
     this.name = name;
     this.entry = entry;
+    this.bound = entry;
     this.startedAt = port.clock.now();
   }
 
@@ -96,7 +102,9 @@ class Call {
         key: serializationKey(port.policy, peer, entry.local, args),
         hasRounds: true,
         isRepeatable: () => isRepeatable(port.policy, peer, entry.local, args),
-        isStillMeant: () => isCurrentRoute(entry, port.currentLease()),
+        isStillMeant: () => this.isStillMeant(),
+        headers: () => mirroredHeaders((this.bound ?? entry).inputSchema, args),
+        rebind: () => this.rebind(),
         signal: options.signal,
         timeoutMs: options.timeoutMs,
         onProgress: options.onProgress,
@@ -111,15 +119,38 @@ class Call {
     return { ...this.facts(), status, delivery: 'not-sent', message };
   }
 
-  /** The name means something else now than in the lease. */
-  stale(): CallOutcome {
-    const current = this.port.currentLease().entries.get(this.name) ?? null;
+  private isStillMeant(): boolean {
+    return this.bound !== undefined && isCurrentRoute(this.bound, this.port.currentLease());
+  }
+
+  private rebind(): 'same' | 'renewed' | 'other' {
+    if (this.isStillMeant()) return 'same';
+    const current = this.port.currentLease().entries.get(this.name);
+    if (this.bound === undefined || current === undefined) return 'other';
+    if (!isSameButForHeaders(this.bound, current)) return 'other';
+    this.bound = current;
+    return 'renewed';
+  }
+
+  /**
+   * The name means something else now than in the lease.
+   *
+   * @param delivery `answered`: the server refused the headers of the call before it did anything
+   */
+  stale(delivery: 'not-sent' | 'answered' = 'not-sent'): CallOutcome {
+    const lease = this.port.currentLease();
+    const current = lease.entries.get(this.name) ?? null;
+    const kept = current === null ? keptOut(this.name, lease) : null;
     const now =
-      current === null ? 'is gone' : `now means ${current.local} of ${current.peer}, with another definition`;
+      current !== null
+        ? `now means ${current.local} of ${current.peer}, with another definition`
+        : kept === null
+          ? 'is gone'
+          : `is not offered any more (${kept.reason})`;
     return {
       ...this.facts(),
       status: 'stale-route',
-      delivery: 'not-sent',
+      delivery,
       message: `The tool ${now}: list the tools again, then call what is there.`,
       current,
     };
@@ -131,9 +162,7 @@ class Call {
       return { ...this.facts(), status, delivery, message };
     }
     const { outcome } = conclusion;
-    return outcome.kind === 'result'
-      ? this.read(peer, entry, outcome.result)
-      : this.interpret(entry, outcome);
+    return outcome.kind === 'result' ? this.read(peer, entry, outcome.result) : this.interpret(outcome);
   }
 
   private read(peer: PeerCalls, entry: CatalogEntry, result: JsonValue): CallOutcome {
@@ -163,11 +192,12 @@ class Call {
     }
   }
 
-  private interpret(entry: CatalogEntry, outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
+  private interpret(outcome: Exclude<Outcome, { kind: 'result' }>): CallOutcome {
     const { port } = this;
-    if (outcome.kind === 'withheld' && !isCurrentRoute(entry, port.currentLease())) {
+    if (outcome.kind === 'withheld' && !this.isStillMeant()) {
       const delivery = this.carried?.unsent ?? 'not-sent';
       if (delivery === 'not-sent') return this.stale();
+      if (delivery === 'answered' && this.carried?.isCorrected === true) return this.stale(delivery);
       const message =
         delivery === 'answered'
           ? 'The tool changed while the server waited for input; the input was not sent.'
@@ -259,5 +289,15 @@ function notFound(name: string, lease: Lease, port: CallPort): string {
   if (lease.revision === 0)
     return 'Nothing is listed yet: the host was not started, or no peer has answered.';
   const shown = JSON.stringify(name.slice(0, 100));
+  const kept = keptOut(name, lease);
+  if (kept !== null) return `The tool ${shown} of ${kept.peer} is listed and not offered: ${kept.reason}.`;
   return `There is no tool ${shown} among the ${lease.entries.size} tools of this catalog.`;
+}
+
+/** The tool that would have this name, if it was put aside. Its words are fit to be shown. */
+function keptOut(name: string, { quarantined }: Lease): Quarantined | null {
+  const shown = displayName(name);
+  const isMeant = ({ peer, local }: Quarantined): boolean =>
+    local !== null && (local === shown || prefixedName(peer, local) === name);
+  return quarantined.find(isMeant) ?? null;
 }

@@ -49,6 +49,12 @@ export interface PeerCalls extends ConfiguredPeer {
   settled(connection: Connection, outcome: Outcome, durationMs: number, admission: Admission): void;
   /** Nothing came of it: the request could not be made. */
   abandoned(connection: Connection, admission: Admission): void;
+  /**
+   * Asks the server for its tools, whatever is kept of them; who asks while that is under way shares it. Resolves when
+   * the lease has what came: with null, or with one sentence where they could not be had. Also settles with the
+   * connection. Never rejects.
+   */
+  relist(): Promise<string | null>;
   countFault(kind: 'absent-result-type' | 'policy'): void;
 }
 

@@ -13,6 +13,7 @@ import { isJsonObject, type JsonObject } from '../protocol/jsonRpc.js';
 import { sanitizeText } from '../protocol/sanitize.js';
 import type { Connection } from '../transports/connection.js';
 import type { Admission, CallPort, Channel, PeerCalls } from './callPort.js';
+import { correct, isHeaderMismatch } from './correction.js';
 import type { Conclusion, ExecutionRequest } from './executionRequest.js';
 import { inputsOf } from './inputWait.js';
 import { interpretOutcome } from './interpret.js';
@@ -22,6 +23,9 @@ import { type Interruption, LONGEST_TIMEOUT_MS, type Waited, waitUntil } from '.
 
 type Sent = ReturnType<Connection['request']>;
 
+/** Nothing is sent again, since what was meant is not there any more. */
+const WITHHELD: Conclusion = { kind: 'outcome', outcome: { kind: 'withheld', written: false } };
+
 export class Execution {
   readonly startedAt: number;
   /** Of the last attempt. */
@@ -29,6 +33,8 @@ export class Execution {
   requestId: number | null = null;
   /** Requests that were written. */
   attempts = 0;
+  /** Its headers were refused and derived anew: that is done once. */
+  isCorrected = false;
   private readonly port: CallPort;
   private readonly peer: PeerCalls;
   private readonly request: ExecutionRequest;
@@ -118,6 +124,8 @@ export class Execution {
       } else if (outcome.kind === 'result') {
         const refused = await this.answer(outcome.result as JsonObject);
         channel = refused ?? (await this.currentChannel());
+      } else if (isHeaderMismatch(outcome, this.channel as Channel)) {
+        channel = await this.correctHeaders(outcome);
       } else {
         channel = await this.waitForRepetition(outcome);
       }
@@ -155,7 +163,7 @@ export class Execution {
     }
   }
 
-  private write({ connection }: Channel, now: number, left: number): Sent {
+  private write({ connection, era }: Channel, now: number, left: number): Sent {
     const { peer, request } = this;
     const { onProgress } = request;
     const sent = connection.request(
@@ -166,6 +174,7 @@ export class Execution {
         signal: request.signal,
         meta: request.meta,
         name: request.target,
+        headers: era === 'modern' && connection.perRequestStreams ? request.headers?.() : undefined,
         // In the tick of the write, with no await between: what was checked before, once more.
         mayWrite: () => peer.isCurrent(connection) && request.isStillMeant(),
         ...(onProgress === undefined
@@ -211,7 +220,9 @@ export class Execution {
   /** Whether the request may be sent again after this. */
   private mayGoOn(outcome: NoResult): boolean {
     if (this.port.isEnding() || this.request.signal?.aborted === true) return false;
-    const { connection } = this.channel as Channel;
+    const channel = this.channel as Channel;
+    const { connection } = channel;
+    if (isHeaderMismatch(outcome, channel)) return !this.isCorrected;
     switch (mayBeSentAgain(outcome, connection.isOpen)) {
       case 'always':
         return outcome.kind !== 'withheld' || this.request.isStillMeant();
@@ -220,6 +231,22 @@ export class Execution {
       case 'never':
         return false;
     }
+  }
+
+  /** After -32020. Where nothing can be corrected, the refusal says best how it ended. */
+  private async correctHeaders(refusal: NoResult): Promise<Channel | Conclusion> {
+    this.isCorrected = true;
+    const { peer, request } = this;
+    const { rebind } = request;
+    const channel = this.channel as Channel;
+    const corrected = await correct({ peer, channel, rebind, wait: (promise) => this.wait(promise) });
+    if (corrected === 'unlisted') return this.end({ kind: 'outcome', outcome: refusal });
+    if (corrected === 'other') return this.end(WITHHELD);
+    if (corrected !== 'ready') return this.interrupted(corrected);
+    const next = await this.currentChannel();
+    if ('connection' in next) return rebind?.() === 'other' ? this.end(WITHHELD) : next;
+    const isGone = next.kind === 'refused' && next.status === 'unavailable';
+    return isGone ? { kind: 'outcome', outcome: refusal } : next;
   }
 
   /** A place in the budget of the peer, then its channel. */

@@ -17,6 +17,16 @@ export interface ExecutionRequest {
   readonly isRepeatable: () => boolean;
   /** Asked in the tick of the write, besides the connection: is the route still the same? */
   readonly isStillMeant: () => boolean;
+  /** More headers of its message. Asked where there are any: of a modern peer over HTTP, for each attempt. */
+  readonly headers?: () => Readonly<Record<string, string>> | undefined;
+  /**
+   * For a request whose headers follow a list: compares what it is bound to with the list as it is now.
+   *
+   * - `same`: nothing is different.
+   * - `renewed`: the headers may be; it is bound to what is listed now.
+   * - `other`: what was meant is not there any more.
+   */
+  readonly rebind?: () => 'same' | 'renewed' | 'other';
   readonly signal: AbortSignal | undefined;
   readonly timeoutMs: number | undefined;
   readonly onProgress: ((progress: CallProgress) => void) | undefined;

@@ -24,7 +24,9 @@ import type {
   UnreachableCause,
   UnreachableOutcome,
 } from '../protocol/exchange.js';
+import type { JsonValue } from '../protocol/jsonRpc.js';
 import { sanitizeText } from '../protocol/sanitize.js';
+import { adviceForMissing } from './missingCapability.js';
 import type { Delivery, FailedOutcome } from './outcome.js';
 
 /** Every outcome but a result, which `normalize.ts` reads. */
@@ -101,21 +103,21 @@ function interpretError(outcome: ErrorOutcome): Interpretation {
   return {
     status: 'protocol-error',
     delivery: 'answered',
-    message: `The server answered with error ${code}${uncorrelated}: ${said}${adviceFor(code)}.`,
+    message: `The server answered with error ${code}${uncorrelated}: ${said}${adviceFor(code, data)}.`,
     error: data === undefined ? error : { ...error, data },
   };
 }
 
-function adviceFor(code: number): string {
+function adviceFor(code: number, data: JsonValue | undefined): string {
   switch (code) {
     case INVALID_PARAMS:
       return CHECK_TOOL;
     case METHOD_NOT_FOUND:
       return '; the server does not offer this method';
     case HEADER_MISMATCH:
-      return '; the headers of the request did not match its body, list the tools again';
+      return '; it says that the headers of the request do not match its body, as after a change on the way or of the tool';
     case MISSING_REQUIRED_CLIENT_CAPABILITY:
-      return '; the tool needs a capability that this host does not offer';
+      return adviceForMissing(data);
     case UNSUPPORTED_PROTOCOL_VERSION:
       return '; the server changed its protocol revisions, the peer must renegotiate';
     default:
@@ -124,12 +126,35 @@ function adviceFor(code: number): string {
 }
 
 function interpretMalformed(outcome: MalformedOutcome): Interpretation {
+  if (isMissingEndpoint(outcome)) {
+    return {
+      status: 'unavailable',
+      // It is not the server that says so, but whoever routes to it; what was behind may have run all the same.
+      delivery: 'unknown',
+      message: `${nothingThere(outcome)}; ${MAY_HAVE_RUN}.`,
+    };
+  }
   const status = outcome.status === undefined ? '' : ` (HTTP ${outcome.status})`;
   return {
     status: 'protocol-error',
     delivery: 'answered',
     message: `The server's answer${status} is no valid answer to this request: ${detailOf(outcome.detail)}.`,
   };
+}
+
+/**
+ * Whether there is no MCP endpoint at this place (any more): an HTTP status that says so, without a JSON-RPC answer. An
+ * unknown method is 404 as well, with -32601 in its body (2026-07-28, basic/transports).
+ */
+export function isMissingEndpoint(outcome: Outcome): boolean {
+  return outcome.kind === 'malformed' && MISSING_STATUSES.has(outcome.status ?? 0);
+}
+
+const MISSING_STATUSES: ReadonlySet<number> = new Set([404, 405, 410]);
+
+/** A missing endpoint in words, without a full stop. */
+export function nothingThere({ status }: Outcome): string {
+  return `Nothing answers MCP at this URL (HTTP ${status}): check the URL`;
 }
 
 function interpretTimeout(outcome: TimeoutOutcome): Interpretation {
@@ -175,8 +200,8 @@ function interpretUnauthorized(outcome: UnauthorizedOutcome): Interpretation {
     delivery: 'answered',
     message:
       outcome.status === 401
-        ? 'The server wants authorization (HTTP 401); check the credentials configured for this peer.'
-        : 'The server forbids this request (HTTP 403); check what the configured credentials allow.',
+        ? `The server wants authorization (HTTP 401); ${SEE_REPORT}.`
+        : `The server forbids this request with the present authorization (HTTP 403); ${SEE_REPORT}.`,
   };
 }
 
@@ -216,9 +241,13 @@ function reached(cause: UnreachableCause): string {
       return 'The endpoint redirects to a place that is not followed';
     case 'html':
       return 'The endpoint answered with a web page';
+    case 'no-event-stream':
+      return 'The endpoint did not open an event stream that can be used';
   }
 }
 
+/** The report names the page where access is granted; that is for a person, not for a model. */
+const SEE_REPORT = "a person must grant access, or correct the configured credentials: see the peer's report";
 const MAY_HAVE_RUN = 'the tool may have been executed, so look before calling it again';
 const CHECK_TOOL = '; check the name of the tool and its arguments';
 const CHECK_REQUEST = '; check what was asked for';

@@ -75,7 +75,8 @@ export interface AnsweredOutcome extends OutcomeBase {
 
 export interface StaleRouteOutcome extends OutcomeBase {
   readonly status: 'stale-route';
-  readonly delivery: 'not-sent';
+  /** `answered`: the server refused the headers of the request (-32020), so nothing was done. */
+  readonly delivery: 'not-sent' | 'answered';
   readonly message: string;
   readonly result?: undefined;
   /** What the name means now; `null` where it is gone. */

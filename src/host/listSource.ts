@@ -71,14 +71,14 @@ export class ListSource {
     const { connection, mayBeCached } = obtaining;
     this.forgotten.delete(kind);
     const key = keyOf(kind, connection, obtaining.serverName);
-    if (cache === null || key === null) return this.walk(kind, this.asking(kind, obtaining));
+    if (cache === null || key === null) return this.walk(kind, connection, this.asking(kind, obtaining));
     if (mayBeCached) {
-      const found = await this.replay(kind, cache, key);
+      const found = await this.replay(kind, connection, cache, key);
       if (found !== null) return found;
     }
     const ticket = cache.begin(partition, key);
     const raw: JsonValue[] = [];
-    const walked = await this.walk(kind, this.asking(kind, obtaining, raw));
+    const walked = await this.walk(kind, connection, this.asking(kind, obtaining, raw));
     // What other credentials were shown in between is not theirs for whom it was asked.
     if (walked.ok && obtaining.isWanted() && this.options.partition() === partition) {
       const ttlMs = Math.floor((walked.freshUntil ?? 0) - this.options.clock.now());
@@ -115,12 +115,13 @@ export class ListSource {
 
   private async replay(
     kind: ListKind,
+    connection: Connection,
     cache: ResponseCache,
     key: CacheableRequest,
   ): Promise<Extract<Fetched, { ok: true }> | null> {
     const found = await cache.read(this.options.partition(), key);
     if (found === null) return null;
-    const replayed = await this.walk(kind, () => Promise.resolve(asPage(kind, found.value)));
+    const replayed = await this.walk(kind, connection, () => Promise.resolve(asPage(kind, found.value)));
     if (!replayed.ok) {
       this.options.countFault('cache-value');
       return null;
@@ -145,10 +146,11 @@ export class ListSource {
     };
   }
 
-  private async walk(kind: ListKind, request: Ask): Promise<Fetched> {
+  private async walk(kind: ListKind, connection: Connection, request: Ask): Promise<Fetched> {
     const { peer, clock, listTimeoutMs: timeoutMs, countFault, redact } = this.options;
     if (kind === 'tools') {
-      const listing = await listTools({ peer, clock, timeoutMs, request, redact });
+      const mirrorsArguments = connection.perRequestStreams && connection.agreed?.era === 'modern';
+      const listing = await listTools({ peer, clock, timeoutMs, request, redact, mirrorsArguments });
       if (!listing.ok) return listing;
       if (listing.mixedScope) countFault('mixed-cache-scope');
       const { catalog } = listing;

@@ -1,4 +1,5 @@
 /** What a request of the host itself came to, in a few words for its reasons and its status. */
+import { isMissingEndpoint, nothingThere } from '../calls/interpret.js';
 import type { Outcome } from '../protocol/exchange.js';
 import { sanitizeText } from '../protocol/sanitize.js';
 
@@ -11,6 +12,7 @@ export function describeOutcome(outcome: Outcome, redact: (text: string) => stri
     case 'error':
       return `error ${outcome.error.code} (${cut(outcome.error.message)})`;
     case 'malformed':
+      if (isMissingEndpoint(outcome)) return nothingThere(outcome);
       return cut(outcome.detail);
     case 'closed':
       return `the connection ended (${cut(outcome.cause.detail)})`;

@@ -29,6 +29,7 @@ export interface GatedPeer {
   countFault(kind: string): void;
   redact(text: string): string;
   noticed(connection: Connection, outcome: Outcome): void;
+  readonly lists: { relistTools(): Promise<string | null> };
 }
 
 type Waiter = (value: Channel | string) => void;
@@ -125,6 +126,10 @@ export class PeerGate implements PeerCalls {
       this.abandoned(connection, admission);
     }
     this.peer.noticed(connection, outcome);
+  }
+
+  relist(): Promise<string | null> {
+    return this.peer.lists.relistTools();
   }
 
   countFault(kind: 'absent-result-type' | 'policy'): void {

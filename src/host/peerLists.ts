@@ -87,6 +87,8 @@ export class PeerLists {
   private readonly held = new Map<ListKind, Held>();
   private readonly waiters = new Map<ListKind, Set<() => void>>();
   private readonly source: ListSource;
+  /** The tools are being listed because somebody knows that they are other ones. */
+  private relisting: Promise<string | null> | null = null;
 
   constructor(peer: ListingPeer, options: PeerListsOptions) {
     this.peer = peer;
@@ -182,6 +184,22 @@ export class PeerLists {
   refreshTools(): void {
     this.holdOf('tools').mustAsk = true;
     this.peer.chart.catalog('tools')?.send({ type: 'catalog.refresh' });
+  }
+
+  /** See `PeerCalls.relist`. */
+  relistTools(): Promise<string | null> {
+    // The lease has them in the same turn: the registry merges before who waits for a list goes on.
+    this.relisting ??= this.current('tools', true).then(
+      ({ problem }) => {
+        this.relisting = null;
+        return problem;
+      },
+      () => {
+        this.relisting = null;
+        return 'The tools could not be listed: a fault of this host.';
+      },
+    );
+    return this.relisting;
   }
 
   /** The list, fetched if it is not there, has run out, or `refresh` is asked for. */

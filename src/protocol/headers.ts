@@ -249,9 +249,19 @@ function valueAt(args: JsonValue | undefined, path: readonly string[]): JsonValu
 function primitiveText(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'boolean') return String(value);
-  if (typeof value !== 'number' || !Number.isFinite(value)) return undefined;
-  // Decimal digits, also where JavaScript would write an exponent.
-  return Number.isInteger(value) ? BigInt(value).toString() : String(value);
+  return typeof value === 'number' && Number.isFinite(value) ? decimalOf(value) : undefined;
+}
+
+/**
+ * A number with the digits that stand in the body. Beyond 2^53 these are not the double's own: the JSON text of 2^64
+ * ends in 2000, and a server that reads integers of any size compares with that. An exponent is written out.
+ */
+function decimalOf(value: number): string {
+  const text = String(value);
+  const parts = /^(-?\d)(?:\.(\d+))?e\+(\d+)$/.exec(text);
+  if (parts === null) return text;
+  const [, first = '', rest = '', exponent = ''] = parts;
+  return first + rest.padEnd(Number(exponent), '0');
 }
 
 function own(object: JsonObject, name: string): JsonValue | undefined {
