@@ -10,6 +10,14 @@ export class ConnectTimeoutError extends Error {
   }
 }
 
+/** No connection, and the proxy is why. The message is a sentence. */
+export class ProxyError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'ProxyError';
+  }
+}
+
 const SENTENCES: ReadonlyMap<string, string> = new Map([
   ['ECONNREFUSED', 'connection refused'],
   ['ENOTFOUND', 'the host name is unknown'],
@@ -87,6 +95,12 @@ function addressOf(error: Error): string {
   }
   const hostname: unknown = 'hostname' in error ? error.hostname : undefined;
   return typeof hostname === 'string' ? hostname : '';
+}
+
+/** undici would not take the request (a header that cannot be written, a destroyed pool), and never will. */
+export function isRefusedRequest(error: Error): boolean {
+  const code = codeOf(error);
+  return code?.startsWith('UND_ERR_') === true && code !== 'UND_ERR_SOCKET';
 }
 
 /** Longest waiting time that is believed: 24 h. */

@@ -6,6 +6,8 @@ import type { Socket } from 'node:net';
 import type { buildConnector, Client, Dispatcher } from 'undici';
 import type { Clock } from './clock.js';
 import { ConnectTimeoutError } from './httpErrors.js';
+import type { HttpProxy } from './httpTarget.js';
+import { type Connect, type Connector, tunnelThrough } from './httpTunnel.js';
 
 /** One connection of the pool after another; at most one request is on it at a time. */
 export interface Line {
@@ -31,6 +33,8 @@ export interface HttpPool {
 
 export interface HttpPoolOptions {
   readonly origin: string;
+  /** Null: connections are made directly. No variable of the environment is read. */
+  readonly proxy: HttpProxy | null;
   /** Longest making of one connection, TLS included. */
   readonly connectTimeoutMs: number;
   readonly clock: Clock;
@@ -46,7 +50,18 @@ export async function createHttpPool(options: HttpPoolOptions): Promise<HttpPool
   const { Client, Pool, buildConnector } = await import('undici');
   const sockets = new Set<Socket>();
   const connectErrors = new WeakSet<object>();
-  const connect = watchedConnector(buildConnector, options, sockets, connectErrors);
+  const connector = buildConnector({
+    timeout: 0,
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
+  }) as Connector;
+  const { proxy } = options;
+  const connect = watched(
+    proxy === null ? directly(connector) : tunnelThrough(proxy, Client, connector),
+    options,
+    sockets,
+    connectErrors,
+  );
   const pool = new Pool(options.origin, {
     keepAliveTimeout: KEEP_ALIVE_MS,
     factory: (origin, clientOptions) => clientWithLine(Client, origin, clientOptions, connect),
@@ -62,35 +77,36 @@ export async function createHttpPool(options: HttpPoolOptions): Promise<HttpPool
   };
 }
 
-/** undici's own returns the socket, which its types do not say. */
-type Connector = (options: buildConnector.Options, callback: buildConnector.Callback) => Socket;
+type WatchedConnect = (options: buildConnector.Options, callback: buildConnector.Callback) => void;
 
-/** undici's connector, with the owner's clock, and with every socket in sight: also one that still connects. */
-function watchedConnector(
-  build: typeof buildConnector,
+function directly(connector: Connector): Connect {
+  return (options, watch, done) => watch(connector(options, done));
+}
+
+/** With the owner's clock, and with every socket in sight: also one that still connects. */
+function watched(
+  connect: Connect,
   { clock, connectTimeoutMs }: HttpPoolOptions,
   sockets: Set<Socket>,
   connectErrors: WeakSet<object>,
-): Connector {
-  const connect = build({
-    timeout: 0,
-    autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
-  }) as Connector;
+): WatchedConnect {
   return (options, callback) => {
-    const socket = connect(options, (...result) => {
+    let current: Socket | null = null;
+    const timer = clock.setTimeout(
+      () => current?.destroy(new ConnectTimeoutError(connectTimeoutMs)),
+      connectTimeoutMs,
+    );
+    const watch = (socket: Socket): void => {
+      current = socket;
+      sockets.add(socket);
+      socket.once('close', () => sockets.delete(socket));
+    };
+    connect(options, watch, (...result) => {
       clock.clearTimeout(timer);
       const [error] = result;
       if (error !== null) connectErrors.add(error);
       callback(...result);
     });
-    const timer = clock.setTimeout(
-      () => socket.destroy(new ConnectTimeoutError(connectTimeoutMs)),
-      connectTimeoutMs,
-    );
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-    return socket;
   };
 }
 
@@ -99,14 +115,16 @@ function clientWithLine(
   UndiciClient: typeof Client,
   origin: URL,
   options: object,
-  connect: Connector,
+  connect: WatchedConnect,
 ): Client {
   const line: Line = { socket: null };
   const client = new UndiciClient(origin, {
     ...options,
-    connect: (connection, callback) => {
-      line.socket = connect(connection, callback);
-    },
+    connect: (connection, callback) =>
+      connect(connection, (...result) => {
+        [, line.socket] = result;
+        callback(...result);
+      }),
   });
   const dispatch = client.dispatch.bind(client);
   client.dispatch = (request, handler) => {

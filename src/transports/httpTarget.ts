@@ -8,8 +8,17 @@ export interface HttpTarget {
   readonly path: string;
   /** Configured headers and, from the URL's user information, `authorization`. Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Null: connections are made directly. */
+  readonly proxy: HttpProxy | null;
   /** Makes a text fit to be shown: secrets of this configuration blotted out, sanitized, bounded. */
   readonly show: (text: string, maxLength: number) => string;
+}
+
+export interface HttpProxy {
+  /** Without credentials, path, query and fragment. */
+  readonly url: URL;
+  /** For the proxy only: `proxy-authorization`, from the URL's user information. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export type HttpTargetReading =
@@ -20,6 +29,7 @@ export type HttpTargetReading =
 export function readHttpTarget(
   url: string | URL,
   configured: Readonly<Record<string, string>> = {},
+  proxyUrl?: string | URL,
 ): HttpTargetReading {
   const parsed = parseUrl(url);
   if (parsed === null) return { ok: false, problem: 'the URL cannot be read' };
@@ -35,14 +45,36 @@ export function readHttpTarget(
     if (problem !== null) return { ok: false, problem };
     headers[name.toLowerCase()] = value;
   }
+  const proxy = proxyUrl === undefined ? null : readHttpProxy(proxyUrl, secrets);
+  if (typeof proxy === 'string') return { ok: false, problem: proxy };
   for (const value of Object.values(headers)) secrets.push(value, ...value.split(/[\s,;=]+/));
   parsed.username = '';
   parsed.password = '';
   parsed.hash = '';
   return {
     ok: true,
-    target: { url: parsed, path: parsed.pathname + parsed.search, headers, show: showWithout(secrets) },
+    target: {
+      url: parsed,
+      path: parsed.pathname + parsed.search,
+      headers,
+      proxy,
+      show: showWithout(secrets),
+    },
   };
+}
+
+/** @returns a sentence where the proxy cannot be used */
+function readHttpProxy(url: string | URL, secrets: string[]): HttpProxy | string {
+  const parsed = parseUrl(url);
+  if (parsed === null) return 'the URL of the proxy cannot be read';
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') {
+    return `the proxy: ${sanitizeText(parsed.protocol, 20)} is neither http: nor https:`;
+  }
+  const authorization = basicAuthorization(parsed);
+  secrets.push(...secretsOfUrl(parsed));
+  if (authorization === null) return { url: new URL(parsed.origin), headers: {} };
+  secrets.push(authorization, ...authorization.split(' '));
+  return { url: new URL(parsed.origin), headers: { 'proxy-authorization': authorization } };
 }
 
 function parseUrl(url: string | URL): URL | null {

@@ -44,7 +44,7 @@ const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
  * that were sent without waiting in either order, as ever with HTTP.
  */
 export function streamableHttpTransport(options: HttpOptions): TransportFactory {
-  const reading = readHttpTarget(options.url, options.headers);
+  const reading = readHttpTarget(options.url, options.headers, options.proxy);
   return (events) => new StreamableHttpTransport(events, reading, options);
 }
 
@@ -80,6 +80,7 @@ class StreamableHttpTransport implements Transport {
     const { target } = this.#reading;
     const pool = await createHttpPool({
       origin: target.url.origin,
+      proxy: target.proxy,
       connectTimeoutMs: this.#connectTimeoutMs,
       clock: this.#clock,
     });

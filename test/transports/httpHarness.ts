@@ -50,7 +50,7 @@ function watch(server: net.Server): Watched {
   return watched;
 }
 
-async function listening(server: net.Server, host: string): Promise<Omit<TestServer, 'requests'>> {
+export async function listening(server: net.Server, host: string): Promise<Omit<TestServer, 'requests'>> {
   const watched = watch(server);
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, host, resolve));
   const { port } = server.address() as AddressInfo;
@@ -191,6 +191,8 @@ export function exchange(given: Given = {}): Sent {
     ...given,
     written: false,
     redirected: false,
+    refusal: null,
+    isAwaited: given.id !== null,
     messages,
     ends,
     ended,
