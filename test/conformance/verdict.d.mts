@@ -1,0 +1,19 @@
+export interface Check {
+  readonly id: string;
+  readonly status: string;
+  readonly description?: string;
+  readonly errorMessage?: string;
+}
+export function judgeScenario(what: {
+  readonly judged: boolean;
+  /** Of the suite. */
+  readonly exitCode: number;
+  readonly checks: readonly Check[] | null;
+  readonly driverExit: number | null;
+  readonly wireProblems: readonly string[];
+}): {
+  readonly passed: boolean;
+  readonly problems: readonly string[];
+  readonly succeeded: number;
+  readonly scored: number;
+};
