@@ -8,6 +8,7 @@ import type { Clock } from './clock.js';
 import { ConnectTimeoutError } from './httpErrors.js';
 import type { HttpProxy } from './httpTarget.js';
 import { type Connect, type Connector, tunnelThrough } from './httpTunnel.js';
+import { lookupWithLoopback } from './loopbackLookup.js';
 
 /** One connection of the pool after another; at most one request is on it at a time. */
 export interface Line {
@@ -54,6 +55,7 @@ export async function createHttpPool(options: HttpPoolOptions): Promise<HttpPool
     timeout: 0,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_TIMEOUT_MS,
+    lookup: lookupWithLoopback,
   }) as Connector;
   const { proxy } = options;
   const connect = watched(
