@@ -89,7 +89,8 @@ export class PeerOwner implements WiredPeer {
     this.options = options;
     this.connections = new PeerConnections(options.clock, () => this.connect(), options.after);
     this.name = options.config.name;
-    this.redact = redactor(secretsOf(options.config));
+    const configured = redactor(secretsOf(options.config));
+    this.redact = (text) => configured(this.authorization?.withoutSecrets(text) ?? text);
     this.authorization = options.makeAuthorization({
       redact: this.redact,
       onUrl: (url) => options.events.authorizationNeeded(url),

@@ -1,17 +1,11 @@
 /** Makes the authorization of a peer from its configuration. */
+import { bearerAuthorization } from './bearer.js';
+import { OAuthAuthorization } from './oauthAuthorization.js';
 import type { PeerAuthorization, PeerAuthorizationOptions } from './peerAuthorization.js';
+import { isProvider } from './providerSource.js';
 
 export function createPeerAuthorization(options: PeerAuthorizationOptions): PeerAuthorization {
   const { auth } = options;
-  const headers = { authorization: 'type' in auth && auth.type === 'bearer' ? `Bearer ${auth.token}` : '' };
-  return {
-    pendingUrl: null,
-    problem: null,
-    context: '',
-    credentials: () => ({ headers }),
-    refused: () => Promise.resolve(false),
-    heardNonce: () => undefined,
-    redeem: () => Promise.reject(new Error('not yet')),
-    close: () => undefined,
-  };
+  if (!isProvider(auth) && auth.type === 'bearer') return bearerAuthorization(options.peer, auth.token);
+  return new OAuthAuthorization(options, auth);
 }

@@ -14,6 +14,8 @@ export interface PeerAuthorization extends HttpAuthorizer {
    * when they change. Never a secret, nor one that could be computed from it without knowing it.
    */
   readonly context: string;
+  /** Takes what was obtained, tokens and the like, out of a text. */
+  withoutSecrets(text: string): string;
   /** Redeems what came back. @throws {AuthorizationError} as a rejection */
   redeem(response: AuthorizationResponse): Promise<void>;
   /** Nothing is asked any more; what is under way is given up. Idempotent. */
