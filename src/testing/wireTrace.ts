@@ -247,6 +247,10 @@ class RecordedExchange implements Exchange {
     return this.inner.headers;
   }
 
+  get isAwaited(): boolean {
+    return this.inner.isAwaited;
+  }
+
   get written(): boolean {
     return this.inner.written;
   }

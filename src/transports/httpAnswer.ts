@@ -10,7 +10,7 @@ import { sanitizeText } from '../protocol/sanitize.js';
 import { createByteGatherer } from './byteGatherer.js';
 import { readRetryAfter } from './httpErrors.js';
 import { createJsonEnd, holdsWholeJson } from './jsonEnd.js';
-import { createSseReader } from './sseMessages.js';
+import { createSseReader, type StreamPlace } from './sseMessages.js';
 import type { StreamEnd } from './transport.js';
 
 /** Status and headers of an answer, and what must be known of its request. */
@@ -41,6 +41,8 @@ export interface AnswerContext {
 }
 
 export interface AnswerReader {
+  /** Where the reader of an event stream is; null for other bodies. */
+  readonly place: StreamPlace | null;
   /** Takes bytes of the body. An end: nothing more is wanted, the rest may be thrown away. */
   push(chunk: Buffer): StreamEnd | null;
   /** The body is complete. */
@@ -102,13 +104,14 @@ interface Body {
   readonly problem?: string;
 }
 
-const EVENT_STREAM = 'text/event-stream';
+export const EVENT_STREAM = 'text/event-stream';
 const JSON_TYPE = 'application/json';
 const NO_TEXT: Body = { empty: false, text: undefined };
 
 function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): AnswerReader {
-  const reader = createSseReader(maxBytes, hand, (data) => overhearWhole(data, context));
+  const reader = createSseReader(maxBytes, hand, (data) => overhearWhole(data, context.overhear));
   return {
+    place: reader,
     push(chunk) {
       const problem = reader.push(chunk);
       if (problem === null) return null;
@@ -135,10 +138,11 @@ function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): An
   function hear(bytes: Buffer): void {
     if (heard) return;
     heard = true;
-    overhearWhole(bytes, context);
+    overhearWhole(bytes, context.overhear);
   }
 
   return {
+    place: null,
     push(chunk) {
       if (gatherer.size + chunk.length > maxBytes) {
         return finish({ ...NO_TEXT, problem: `the body is longer than ${maxBytes} bytes` });
@@ -173,9 +177,9 @@ function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): An
 }
 
 /** Hands on what is no message, if it holds a whole one: also one that is no UTF-8 (N21). */
-function overhearWhole(bytes: Buffer, context: AnswerContext): void {
+export function overhearWhole(bytes: Buffer, overhear: (text: string) => void): void {
   if (bytes.length > MAX_OVERHEARD_BYTES || !holdsWholeJson(bytes)) return;
-  context.overhear(withoutByteOrderMark(bytes.toString('utf8')));
+  overhear(withoutByteOrderMark(bytes.toString('utf8')));
 }
 
 function endOf(head: AnswerHead, body: Body, context: AnswerContext): StreamEnd {

@@ -2,36 +2,21 @@
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
 import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
-import { type Credentials, type HttpAttempt, type HttpAuthorizer, MAX_REFUSALS } from './httpAuthorizer.js';
+import type { Credentials, HttpAttempt } from './httpAuthorizer.js';
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
-import { closeCauseOf, describeError } from './httpErrors.js';
-import type { Line, LineRequest } from './httpPool.js';
+import { Refusals, withCredentials } from './httpCredentials.js';
+import { closeCauseOf, describeError, isRefusedRequest } from './httpErrors.js';
+import { type AnswerHeaders, firstValue, hearNonce, joinedValue } from './httpHeaders.js';
+import type { Line } from './httpPool.js';
+import type { PostContext } from './httpPostContext.js';
 import { readRedirect } from './httpRedirect.js';
-import type { HttpTarget } from './httpTarget.js';
+import type { Resumption } from './resumption.js';
 import type { Exchange, StreamEnd } from './transport.js';
 
-/** What the posts of one transport share. */
-export interface PostContext {
-  readonly target: HttpTarget;
-  readonly maxMessageBytes: number;
-  /** Null: nothing but the configured headers. */
-  readonly authorizer: HttpAuthorizer | null;
-  /** Hands the request to undici; may call the handler at once. */
-  dispatch(request: LineRequest, handler: Dispatcher.DispatchHandler): void;
-  /** Whether this error ended the making of a connection. */
-  isConnectError(error: unknown): boolean;
-  message(text: string, exchange: Exchange): void;
-  overheard(text: string): void;
-  /** The `Mcp-Session-Id` of a 2xx answer to `initialize`. */
-  sessionOffered(value: string | undefined): void;
-  /** HTTP 404 to a request that carried the session. */
-  sessionLost(): void;
-  /** Nothing more comes of this post. Called before `exchange.onEnd`. */
-  over(post: HttpPost): void;
-}
+export type { PostContext } from './httpPostContext.js';
 
-type Headers = Record<string, string | string[] | undefined>;
+type Unauthorized = Extract<StreamEnd, { kind: 'unauthorized' }>;
 
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
@@ -68,12 +53,14 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #credentials: Credentials | null = null;
   #challenge: string | null = null;
   /** The answer was a refusal, and credentials are being obtained. */
-  #refusal: StreamEnd | null = null;
-  #refusals = 0;
+  #refusal: Unauthorized | null = null;
+  readonly #refusals: Refusals | null;
   #status = 0;
   #followedBytes = 0;
   /** Set where the body was cut off and the decoder still has bytes to give. */
   #cut: StreamEnd | null = null;
+  /** Its stream ended early, and the rest is asked for. */
+  #resumption: Resumption | null = null;
 
   constructor(context: PostContext, exchange: Exchange, headers: Record<string, string>, body: string) {
     this.#context = context;
@@ -81,6 +68,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#headers = headers;
     this.#body = body;
     this.#url = context.target.url;
+    this.#refusals = context.authorizer === null ? null : new Refusals(context.authorizer, exchange);
   }
 
   start(): void {
@@ -92,20 +80,13 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#cut = null;
     this.#challenge = null;
     const { authorizer } = this.#context;
-    if (authorizer === null) this.#dispatch(null);
-    else this.#dispatchWith(authorizer);
-  }
-
-  #dispatchWith(authorizer: HttpAuthorizer): void {
-    const credentials = authorizer.credentials(this.#attempt);
-    if (!(credentials instanceof Promise)) {
-      this.#dispatch(credentials);
+    if (authorizer === null) {
+      this.#dispatch(null);
       return;
     }
-    const go = (obtained: Credentials | null): void => {
-      if (!this.#settled) this.#dispatch(obtained);
-    };
-    credentials.then(go, () => go(null));
+    withCredentials(authorizer, this.#attempt, (credentials) => {
+      if (!this.#settled) this.#dispatch(credentials);
+    });
   }
 
   #dispatch(credentials: Credentials | null): void {
@@ -155,10 +136,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#running = true;
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200) return;
     this.#status = status;
-    this.#hearNonce(headers);
+    hearNonce(this.#context.authorizer, this.#attempt, headers);
     const location = headers['location'];
     const mayFollow = this.exchange.method !== 'initialize';
     const single = typeof location === 'string' ? location : undefined;
@@ -177,13 +158,13 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       this.abandon();
       return;
     }
-    const challenge = joined(headers['www-authenticate']);
+    const challenge = joinedValue(headers['www-authenticate']);
     this.#challenge = challenge?.slice(0, MAX_CHALLENGE_LENGTH) ?? null;
     const head: AnswerHead = {
       status,
-      mediaType: mediaTypeOf(first(headers['content-type'])),
+      mediaType: mediaTypeOf(firstValue(headers['content-type'])),
       challenge,
-      retryAfter: first(headers['retry-after']),
+      retryAfter: firstValue(headers['retry-after']),
       redirected: this.#redirected,
       hadSession,
       answerDue: this.exchange.id !== null,
@@ -194,7 +175,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       this.#answerContext(),
       redirect === null ? undefined : this.#refused(redirect.detail),
     );
-    const decoder = createBodyDecoder(joined(headers['content-encoding']), this);
+    const decoder = createBodyDecoder(joinedValue(headers['content-encoding']), this);
     if (typeof decoder === 'string') this.#endUnreadable(decoder);
     else this.#decoder = decoder;
   }
@@ -278,11 +259,6 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     return { method: 'POST', url: this.#url };
   }
 
-  #hearNonce(headers: Headers): void {
-    const nonce = headers['dpop-nonce'];
-    if (typeof nonce === 'string') this.#context.authorizer?.heardNonce(this.#attempt, nonce);
-  }
-
   #answerContext() {
     const { maxMessageBytes, target } = this.#context;
     return {
@@ -326,7 +302,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #endUnwritten(error: Error): void {
     const redirected = this.#redirected;
     const detail = this.#show(describeError(error));
-    if (isRefusal(error)) {
+    if (isRefusedRequest(error)) {
       this.#end({ kind: 'broken', redirected, cause: { kind: 'host', detail } });
     } else if (!this.#context.isConnectError(error) && this.#resends < MAX_RESENDS) {
       this.#resends += 1;
@@ -346,7 +322,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   #end(end: StreamEnd): void {
     if (this.#settled) return;
-    if (this.#mayBeSentAnew(end)) {
+    if (!this.#released && this.#refusals?.mayBeAnswered(end) === true) {
       this.#refusal = end;
       this.#decoder?.destroy();
       // One attempt after the other: what comes of this one must not be taken for the answer to the next.
@@ -354,52 +330,40 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
       else this.#seek(end);
       return;
     }
+    if (!this.#isResumed(end)) this.#over(end);
+  }
+
+  #over(end: StreamEnd): void {
     this.#settle();
     if (!this.#released) this.exchange.onEnd(end);
   }
 
-  /** N9: `initialize` is not, whatever credentials there are. */
-  #mayBeSentAnew(end: StreamEnd): boolean {
-    return (
-      end.kind === 'unauthorized' &&
-      this.#context.authorizer !== null &&
-      this.#refusals < MAX_REFUSALS &&
-      this.exchange.method !== 'initialize' &&
-      !this.#released
-    );
+  #isResumed(end: StreamEnd): boolean {
+    const place = this.#reader?.place;
+    if (place === null || place === undefined || place.lastEventId === '') return false;
+    if ((end.kind !== 'complete' && end.kind !== 'broken') || !this.exchange.isAwaited) return false;
+    const { exchange } = this;
+    this.#resumption = this.#context.resume?.(exchange, place, (last) => this.#over(last)) ?? null;
+    this.#resumption?.start();
+    return this.#resumption !== null;
   }
 
   /** Tries to obtain other credentials; what cannot be had leaves the refusal as the answer. */
-  #seek(refused: StreamEnd): void {
-    const { authorizer } = this.#context;
-    if (authorizer === null || refused.kind !== 'unauthorized') return;
-    this.#refusals += 1;
-    this.exchange.refusal = { status: refused.status, challenge: refused.challenge };
-    const proceed = (again: boolean): void => {
+  #seek(refused: Unauthorized): void {
+    const attempt = { attempt: this.#attempt, challenge: this.#challenge, credentials: this.#credentials };
+    void this.#refusals?.answer(refused, attempt).then((again) => {
       if (this.#settled) return;
       this.#refusal = null;
-      if (again) {
-        this.start();
-      } else {
-        this.#refusals = MAX_REFUSALS;
-        this.#end(refused);
-      }
-    };
-    authorizer
-      .refused({
-        attempt: this.#attempt,
-        status: refused.status,
-        challenge: this.#challenge,
-        credentials: this.#credentials,
-        count: this.#refusals,
-      })
-      .then(proceed, () => proceed(false));
+      if (again) this.start();
+      else this.#end(refused);
+    });
   }
 
   #settle(): void {
     this.#settled = true;
     this.#context.over(this);
     this.#decoder?.destroy();
+    this.#resumption?.close();
     this.#hangUp();
   }
 
@@ -410,18 +374,4 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #hangUp(): void {
     if (this.#running) this.line?.socket?.destroy();
   }
-}
-
-/** undici would not take the request (a header that cannot be written, a destroyed pool), and never will. */
-function isRefusal(error: Error): boolean {
-  const code: unknown = 'code' in error ? error.code : undefined;
-  return typeof code === 'string' && code.startsWith('UND_ERR_') && code !== 'UND_ERR_SOCKET';
-}
-
-function first(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'object' ? value[0] : value;
-}
-
-function joined(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'object' ? value.join(', ') : value;
 }

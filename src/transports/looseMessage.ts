@@ -4,6 +4,7 @@ import type { Exchange, StreamEnd } from './transport.js';
 /** A notification or a response on its way. A lost one is no failure: what it is about is noticed by its own means. */
 export class LooseMessage implements Exchange {
   readonly id = null;
+  readonly isAwaited = false;
   readonly method: string | null;
   readonly headers: Readonly<Record<string, string>> | undefined;
   written = false;

@@ -81,6 +81,10 @@ export class PendingRequest implements Exchange {
     });
   }
 
+  get isAwaited(): boolean {
+    return !this.isSettled;
+  }
+
   mayWrite(): boolean {
     // The check may have settled it.
     return !this.isSettled && (this.check === undefined || (this.check() && !this.isSettled));

@@ -18,7 +18,23 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 /** Room for `data: ` and a byte order mark in a line that has not ended. */
 const FIELD_BYTES = 9;
 
-export interface SseReader {
+/** Longest id that is sent back in `Last-Event-ID`: with the other headers it has to fit 16 KiB. */
+const MAX_ID_BYTES = 1024;
+/** What a header can carry, byte for byte, without being trimmed on its way (RFC 9110, 5.5). */
+const HEADER_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
+
+/** Where in a stream its reader is, and what the server says of coming back. */
+export interface StreamPlace {
+  /**
+   * Id of the last event that has one, as the value of `Last-Event-ID`: a character a byte. Empty where there was none,
+   * where it was taken back, and where it cannot be sent: the stream cannot be resumed.
+   */
+  readonly lastEventId: string;
+  /** The last `retry`, in ms; null where there was none. Not bounded. */
+  readonly retryMs: number | null;
+}
+
+export interface SseReader extends StreamPlace {
   /**
    * Takes the next bytes and delivers every event they complete. What follows a bad event within them is dropped.
    *
@@ -30,16 +46,16 @@ export interface SseReader {
 }
 
 /**
- * `id` and `retry` are not kept.
- *
  * @param maxEventBytes longest event, its comments not counted
  * @param deliver gets the data of each event that may be a message
- * @param drop gets the data of each other event, unless they are too long
+ * @param drop gets the data of each other event, unless they are too long, and its type: '' for one that is left unfinished
+ * @param from where the stream before was left, if this one goes on with it
  */
 export function createSseReader(
   maxEventBytes: number,
   deliver: (text: string) => void,
-  drop: (data: Buffer) => void,
+  drop: (data: Buffer, type: string) => void,
+  from?: StreamPlace,
 ): SseReader {
   /** What there is of a line that has not ended. */
   const line = createByteGatherer();
@@ -51,6 +67,10 @@ export function createSseReader(
   /** What was wrong first. */
   let problem: string | null = null;
   let type = '';
+  /** The id of this event and of those to come; it is the stream's once the event has ended. */
+  let id = from?.lastEventId ?? '';
+  let lastEventId = id;
+  let retryMs = from?.retryMs ?? null;
   let skipLf = false;
   let first = true;
 
@@ -83,7 +103,7 @@ export function createSseReader(
     if (line.size > 0) endLine(NOTHING);
     const isLeft = hasData && !overlong;
     hasData = false;
-    if (isLeft) drop(data.take());
+    if (isLeft) drop(data.take(), '');
   }
 
   function endLine(rest: Buffer): void {
@@ -113,6 +133,10 @@ export function createSseReader(
       if (data.size > maxEventBytes) tooLong();
     } else if (isName(whole, nameEnd, 'event')) {
       type = value.toString('latin1', 0, 64);
+    } else if (isName(whole, nameEnd, 'id')) {
+      if (!value.includes(0)) id = usableId(value);
+    } else if (isName(whole, nameEnd, 'retry')) {
+      retryMs = milliseconds(value) ?? retryMs;
     }
   }
 
@@ -122,12 +146,14 @@ export function createSseReader(
     type = '';
     hasData = false;
     overlong = false;
+    // Also of an event without data: that is how a server primes a stream.
+    lastEventId = id;
     if (!isWhole) return;
     const bytes = data.take();
     if (!isUtf8(bytes)) problem ??= 'an event is not valid UTF-8';
     const text = problem === null ? bytes.toString('utf8') : '';
     if (problem === null && mayBeMessage(eventType, text)) deliver(text);
-    else drop(bytes);
+    else drop(bytes, eventType);
   }
 
   function tooLong(): void {
@@ -136,10 +162,30 @@ export function createSseReader(
     problem ??= `an event is longer than ${maxEventBytes} bytes`;
   }
 
-  return { push, end };
+  return {
+    push,
+    end,
+    get lastEventId() {
+      return lastEventId;
+    },
+    get retryMs() {
+      return retryMs;
+    },
+  };
 }
 
-function isName(whole: Buffer, nameEnd: number, name: 'data' | 'event'): boolean {
+function usableId(value: Buffer): string {
+  if (value.length > MAX_ID_BYTES) return '';
+  const text = value.toString('latin1');
+  return HEADER_VALUE.test(text) ? text : '';
+}
+
+function milliseconds(value: Buffer): number | null {
+  const text = value.toString('latin1');
+  return /^[0-9]+$/.test(text) ? Number(text) : null;
+}
+
+function isName(whole: Buffer, nameEnd: number, name: 'data' | 'event' | 'id' | 'retry'): boolean {
   return nameEnd === name.length && whole.toString('latin1', 0, nameEnd) === name;
 }
 

@@ -1,12 +1,26 @@
 /** Streamable HTTP, both eras (2026-07-28 and 2025-11-25, basic/transports): every message is its own POST. */
-import type { Dispatcher } from 'undici';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
+import { EVENT_STREAM } from './httpAnswer.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
+import type { GetContext } from './httpGet.js';
+import { OWN_HEADERS } from './httpHeaders.js';
 import { createHttpPool, type HttpPool } from './httpPool.js';
-import { HttpPost, type PostContext } from './httpPost.js';
+import { HttpPost } from './httpPost.js';
+import type { PostContext } from './httpPostContext.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
-import type { Exchange, OpenResult, Transport, TransportEvents, TransportFactory } from './transport.js';
+import { Resumption } from './resumption.js';
+import { ServerStreamReader } from './serverStream.js';
+import { endSession } from './sessionEnd.js';
+import type { StreamPlace } from './sseMessages.js';
+import type {
+  Exchange,
+  OpenResult,
+  StreamEnd,
+  Transport,
+  TransportEvents,
+  TransportFactory,
+} from './transport.js';
 import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
 
 export interface HttpOptions {
@@ -30,7 +44,7 @@ export interface HttpOptions {
 }
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
-/** How long `close` waits for last notifications to arrive, and then for the answer to DELETE: both are courtesies. */
+/** How long `close` waits for last notifications to arrive: a courtesy. */
 const FAREWELL_TIMEOUT_MS = 1000;
 /** The first revision whose requests carry `MCP-Protocol-Version`. */
 const FIRST_REVISION_IN_HEADER = '2025-06-18';
@@ -58,8 +72,8 @@ class StreamableHttpTransport implements Transport {
   readonly #clock: Clock;
   readonly #authorizer: HttpAuthorizer | null;
   readonly #posts = new Map<Exchange, HttpPost>();
-  #open: { readonly pool: HttpPool; readonly context: PostContext; readonly target: HttpTarget } | null =
-    null;
+  #open: OpenEndpoint | null = null;
+  #serverStream: ServerStreamReader | null = null;
   #closing: Promise<void> | null = null;
   /** Called when the last post is over, while `close` waits for it. */
   #allOver: (() => void) | null = null;
@@ -86,7 +100,8 @@ class StreamableHttpTransport implements Transport {
     });
     if (this.#closing !== null) return notOpened('the transport was closed');
     if (this.#open !== null) return { ok: true };
-    this.#open = { pool, target, context: this.#postContext(pool, target) };
+    const get = { target, maxMessageBytes: this.#maxMessageBytes, authorizer: this.#authorizer, pool };
+    this.#open = { pool, get, context: this.#postContext(pool, target) };
     return { ok: true };
   }
 
@@ -96,7 +111,7 @@ class StreamableHttpTransport implements Transport {
       queueMicrotask(() => exchange.onEnd({ kind: 'broken', redirected: false, cause }));
       return;
     }
-    const headers = this.#headersFor(exchange, this.#open.target);
+    const headers = this.#headersFor(exchange, this.#open.get.target);
     const post = new HttpPost(this.#open.context, exchange, headers, text);
     this.#posts.set(exchange, post);
     post.start();
@@ -111,6 +126,21 @@ class StreamableHttpTransport implements Transport {
     if (agreed.era === 'modern') this.#session = null;
   }
 
+  openServerStream(): Promise<void> {
+    const isDue = this.#agreed?.era === 'legacy' && this.#closing === null && this.#serverStream === null;
+    if (!isDue || this.#open === null) return Promise.resolve();
+    this.#serverStream = new ServerStreamReader({
+      clock: this.#clock,
+      get: this.#open.get,
+      headers: (lastEventId) => this.#headersOfGet(lastEventId),
+      message: (text) => this.#events.message(text, null),
+      overheard: (text) => this.#events.overheard(text),
+      fault: (detail) => this.#events.fault({ kind: 'stream', detail }),
+      stands: (stream) => this.#events.serverStream?.(stream),
+    });
+    return this.#serverStream.open();
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#shutDown();
     return this.#closing;
@@ -118,9 +148,7 @@ class StreamableHttpTransport implements Transport {
 
   #headersFor(exchange: Exchange, target: HttpTarget): Record<string, string> {
     const headers: Record<string, string> = {
-      'user-agent': 'peerage',
-      // Gathering an event stream for better compression would hold its messages back.
-      'accept-encoding': 'identity',
+      ...OWN_HEADERS,
       ...target.headers,
       accept: 'application/json, text/event-stream',
       'content-type': 'application/json',
@@ -131,6 +159,30 @@ class StreamableHttpTransport implements Transport {
       Object.assign(headers, this.#legacyHeaders());
     }
     return headers;
+  }
+
+  #headersOfGet(lastEventId: string): Record<string, string> {
+    return {
+      ...OWN_HEADERS,
+      ...this.#open?.get.target.headers,
+      accept: EVENT_STREAM,
+      ...this.#legacyHeaders(),
+      ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+    };
+  }
+
+  /** Legacy only, and not for what is said before an era is selected: later eras have no such streams. */
+  #resumption(exchange: Exchange, from: StreamPlace, ended: (end: StreamEnd) => void): Resumption | null {
+    const isModern = exchange.headers?.['mcp-method'] !== undefined || this.#agreed?.era !== 'legacy';
+    if (isModern || exchange.method === 'initialize' || this.#open === null) return null;
+    const context = {
+      clock: this.#clock,
+      get: this.#open.get,
+      headers: (lastEventId: string) => this.#headersOfGet(lastEventId),
+      message: (text: string, to: Exchange) => this.#events.message(text, to),
+      overheard: (text: string) => this.#events.overheard(text),
+    };
+    return new Resumption(context, exchange, from, ended);
   }
 
   #legacyHeaders(): Record<string, string> {
@@ -158,6 +210,7 @@ class StreamableHttpTransport implements Transport {
       sessionLost: () => {
         if (this.#session !== null) this.#session.lost = true;
       },
+      resume: (exchange, from, ended) => this.#resumption(exchange, from, ended),
       over: (post) => {
         this.#posts.delete(post.exchange);
         if (this.#posts.size === 0) this.#allOver?.();
@@ -166,6 +219,7 @@ class StreamableHttpTransport implements Transport {
   }
 
   async #shutDown(): Promise<void> {
+    this.#serverStream?.close();
     // What nobody waits for, such as the `notifications/cancelled` of what was in flight, may have been sent just now.
     for (const post of [...this.#posts.values()]) {
       if (post.exchange.id === null) post.release();
@@ -173,11 +227,11 @@ class StreamableHttpTransport implements Transport {
     }
     this.#events.closed({ kind: 'host', detail: 'closed by this side' });
     if (this.#open === null) return;
-    const { pool, target } = this.#open;
+    const open = this.#open;
     await this.#lastPosts();
     for (const post of [...this.#posts.values()]) post.abandon();
-    await this.#endSession(pool, target);
-    await pool.close();
+    await this.#endSession(open);
+    await open.pool.close();
   }
 
   /** Resolves when the server has every message that is still on its way, or has had the time for it. */
@@ -192,37 +246,23 @@ class StreamableHttpTransport implements Transport {
     });
   }
 
-  /** DELETE (2025-11-25, "Session Management"). Whatever comes back is fine, and so is nothing. */
-  #endSession(pool: HttpPool, target: HttpTarget): Promise<void> {
+  #endSession({ get }: OpenEndpoint): Promise<void> {
     const session = this.#session;
     if (session === null || session.lost) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = this.#clock.setTimeout(() => resolve(), FAREWELL_TIMEOUT_MS);
-      const done = () => {
-        this.#clock.clearTimeout(timer);
-        resolve();
-      };
-      const handler: Dispatcher.DispatchHandler = {
-        onRequestStart: () => {},
-        onResponseStart: (_controller, status) => {
-          if (status >= 200) done();
-        },
-        onResponseError: done,
-      };
-      const headers = { ...target.headers, 'mcp-session-id': session.id, ...this.#legacyHeaders() };
-      pool.dispatch(
-        {
-          caller: { line: null },
-          path: target.path,
-          method: 'DELETE',
-          headers,
-          headersTimeout: 0,
-          bodyTimeout: 0,
-        },
-        handler,
-      );
-    });
+    const headers = {
+      ...OWN_HEADERS,
+      ...get.target.headers,
+      'mcp-session-id': session.id,
+      ...this.#legacyHeaders(),
+    };
+    return endSession(get, headers, this.#clock);
   }
+}
+
+interface OpenEndpoint {
+  readonly pool: HttpPool;
+  readonly context: PostContext;
+  readonly get: GetContext;
 }
 
 function notOpened(detail: string): OpenResult {

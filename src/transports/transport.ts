@@ -12,7 +12,8 @@
  * 3. Messages of the answer are delivered through `events.message(text, exchange)`, and only those that may settle
  *    the request: a 2xx or another 4xx whose body is JSON or an event stream. Everything else is `overheard`.
  * 4. Per-request-stream transports call `exchange.onEnd(...)` once, after the last message of that answer. A pipe-like
- *    transport calls `onEnd`, once, only if the message was not written.
+ *    transport calls `onEnd`, once, only if the message was not written; one that learns that a message was refused
+ *    (HTTP+SSE, where each is a POST) ends it as well, since no answer to it will come.
  *    It is never called after `abort` of the exchange. `close()` may end what is open as `broken` within its call, or
  *    leave it without an end, and calls it for nothing after that: who closes settles what was in flight. What is sent
  *    where nothing can be sent (not open and never to be, ended, closed) ends as `broken`, in that call or soon after.
@@ -74,6 +75,8 @@ export interface Exchange {
    * is sent anew. Whoever gives the message up in between knows why it has no answer: it is not silence (N5).
    */
   refusal: { readonly status: 401 | 403; readonly challenge: string | null } | null;
+  /** Whether somebody still waits for an answer. Where nobody does, a stream that ended early is not resumed. */
+  readonly isAwaited: boolean;
   mayWrite(): boolean;
   onEnd(end: StreamEnd): void;
 }

@@ -32,6 +32,10 @@ async function start(dialect: Dialect) {
       response.writeHead(204).end();
       return;
     }
+    if (request.method === 'GET') {
+      response.writeHead(405).end();
+      return;
+    }
     const message: unknown = JSON.parse(request.body);
     if (!isJsonObject(message)) throw new Error('no message');
     const { method, params = {} } = message;

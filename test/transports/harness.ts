@@ -90,6 +90,7 @@ export function exchange(options: { id?: number | null; mayWrite?: () => boolean
     written: false,
     redirected: false,
     refusal: null,
+    isAwaited: true,
     mayWrite: options.mayWrite ?? (() => true),
     onEnd: (end) => void ends.push(end),
     ends,
