@@ -27,8 +27,8 @@ export interface OAuthProviderOptions {
   /** Space-separated. Asked for where the server does not say what it needs. */
   readonly scope?: string;
   /**
-   * Called with the page where a person grants access. What it throws fails the authorization. Default: nothing; the URL
-   * is in the peer's report, and the host's event `authorization` tells it.
+   * Called with the page where a person grants access. Default: nothing is opened. The URL is also in the peer's report
+   * and in the host's event `authorization`; a host neither waits for this nor minds what it throws.
    */
   readonly open?: (url: URL) => unknown;
   /** Default: memory, gone with the process. */
