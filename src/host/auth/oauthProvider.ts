@@ -110,6 +110,8 @@ class StoredProvider {
   /** Verifiers whose request is not on its way yet, by their challenge. */
   readonly #beginning = new Map<string, string>();
   #turn: Promise<unknown> = Promise.resolve();
+  /** Requests being written down: the answer may be quicker. */
+  #begun: Promise<unknown> = Promise.resolve();
   /** What was given out last, by the name of its record: that is what failed, when something has failed. */
   readonly #given = new Map<string, string>();
   #lastIssuer: string | undefined;
@@ -177,6 +179,13 @@ class StoredProvider {
   }
 
   async redirectToAuthorization(url: URL): Promise<void> {
+    const begun = this.#begin(url);
+    this.#begun = Promise.allSettled([this.#begun, begun]);
+    await begun;
+    await this.#options.open?.(url);
+  }
+
+  async #begin(url: URL): Promise<void> {
     // By the challenge, since several requests may begin at once.
     const challenge = url.searchParams.get('code_challenge') ?? '';
     const verifier = this.#beginning.get(challenge);
@@ -192,10 +201,10 @@ class StoredProvider {
     }
     await this.#records.write(flowOf(state), flow);
     await this.#records.write(FLOWS, { states });
-    await this.#options.open?.(url);
   }
 
   async codeVerifier(): Promise<string> {
+    await this.#begun;
     const flow = this.#scope.getStore()?.flow ?? (await this.#latestFlow());
     if (flow === undefined) throw new Error('no authorization was asked for');
     return flow.verifier;
@@ -251,6 +260,7 @@ class StoredProvider {
   }
 
   async redeeming<T>(state: string, work: () => Promise<T>): Promise<T> {
+    await this.#begun;
     const flow = await this.#records.read(flowOf(state), isFlow);
     if (flow === undefined) throw new Error('no authorization was asked for with this state');
     const holdsLock = this.#scope.getStore()?.holdsLock ?? false;
