@@ -225,6 +225,14 @@ function malformed(head: AnswerHead, detail: string, context: AnswerContext): St
 }
 
 /**
+ * Whether the head says all: nothing in the body could make it an answer of the peer's MCP layer, or change what is done
+ * about it (N6). What the body says may still be shown.
+ */
+export function isDecidedByStatus(status: number): boolean {
+  return (status >= 300 && status < 400) || status === 401 || status === 403 || isNoSignal(status);
+}
+
+/**
  * What came from a proxy, a gateway or an overloaded server says nothing about the peer (N6): 407 is a proxy's, 421
  * comes from a server that is not responsible for this host name (RFC 9110, 15.5.8 and 15.5.20).
  */

@@ -28,5 +28,10 @@ export function hearNonce(
   headers: AnswerHeaders,
 ): void {
   const nonce = headers['dpop-nonce'];
-  if (typeof nonce === 'string') authorizer?.heardNonce(attempt, nonce);
+  if (typeof nonce !== 'string') return;
+  try {
+    authorizer?.heardNonce(attempt, nonce);
+  } catch {
+    // The answer is no worse for it.
+  }
 }

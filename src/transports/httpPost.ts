@@ -1,7 +1,7 @@
 /** One message on its way over HTTP: the POST, its redirects, and its answer. */
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
-import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
+import { createAnswerReader, isDecidedByStatus, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
 import type { Credentials, HttpAttempt } from './httpAuthorizer.js';
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
@@ -21,6 +21,11 @@ type Unauthorized = Extract<StreamEnd, { kind: 'unauthorized' }>;
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
 const MAX_DETAIL_LENGTH = 300;
+/**
+ * So long the body is waited for where the head has said all. A body that hangs must not turn a refusal or a gateway's
+ * error into silence, which would read as ambiguous (N5, N6).
+ */
+const DECIDED_BODY_TIMEOUT_MS = 1000;
 const MAX_CHALLENGE_LENGTH = 8 * 1024;
 /** Any answer to these may forbid `initialize` (N21). */
 const NEGOTIATION_METHODS: ReadonlySet<string | null> = new Set(['server/discover', 'initialize']);
@@ -59,6 +64,8 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   #followedBytes = 0;
   /** Set where the body was cut off and the decoder still has bytes to give. */
   #cut: StreamEnd | null = null;
+  /** Runs while the body of a decided answer is waited for. */
+  #patience: unknown = null;
   /** Its stream ended early, and the rest is asked for. */
   #resumption: Resumption | null = null;
 
@@ -72,6 +79,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 
   start(): void {
+    this.#stopWaiting();
     this.#controller = null;
     this.#reader = null;
     this.#decoder = null;
@@ -139,6 +147,9 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200) return;
     this.#status = status;
+    if (isDecidedByStatus(status)) {
+      this.#patience = this.#context.clock.setTimeout(() => this.#endOfPatience(), DECIDED_BODY_TIMEOUT_MS);
+    }
     hearNonce(this.#context.authorizer, this.#attempt, headers);
     const location = headers['location'];
     const mayFollow = this.exchange.method !== 'initialize';
@@ -210,6 +221,19 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     else if (this.#following !== null) this.#follow(this.#following);
     else if (!handedOver) this.#endUnwritten(error);
     else this.#endBroken(error);
+  }
+
+  #endOfPatience(): void {
+    this.#patience = null;
+    if (this.#settled || this.#refusal !== null) return;
+    if (this.#following !== null) this.#hangUp();
+    else this.#endBroken(new Error('the body did not come'));
+  }
+
+  #stopWaiting(): void {
+    if (this.#patience === null) return;
+    this.#context.clock.clearTimeout(this.#patience);
+    this.#patience = null;
   }
 
   #endBroken(error: Error): void {
@@ -361,6 +385,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
 
   #settle(): void {
     this.#settled = true;
+    this.#stopWaiting();
     this.#context.over(this);
     this.#decoder?.destroy();
     this.#resumption?.close();

@@ -1,5 +1,6 @@
 /** What a message that is sent over HTTP needs of its transport. */
 import type { Dispatcher } from 'undici';
+import type { Clock } from './clock.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
 import type { LineRequest } from './httpPool.js';
 import type { HttpPost } from './httpPost.js';
@@ -12,6 +13,7 @@ import type { Exchange, StreamEnd } from './transport.js';
 export interface PostContext {
   readonly target: HttpTarget;
   readonly maxMessageBytes: number;
+  readonly clock: Clock;
   /** Null: nothing but the configured headers. */
   readonly authorizer: HttpAuthorizer | null;
   /** Hands the request to undici; may call the handler at once. */

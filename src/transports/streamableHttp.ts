@@ -198,6 +198,7 @@ class StreamableHttpTransport implements Transport {
     return {
       target,
       maxMessageBytes: this.#maxMessageBytes,
+      clock: this.#clock,
       authorizer: this.#authorizer,
       dispatch: pool.dispatch,
       isConnectError: pool.isConnectError,
