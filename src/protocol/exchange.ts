@@ -27,7 +27,8 @@ export interface UnreachableCause {
     | 'connect-failed' // refused, DNS, TLS, no route, connect time-out
     | 'http-status' // 5xx, 407, 408, 421, 425, 429
     | 'redirected' // a 3xx that is not followed
-    | 'html'; // an HTML page where a message was due
+    | 'html' // an HTML page where a message was due
+    | 'no-event-stream'; // HTTP+SSE: GET did not open the stream, or the stream named no endpoint that can be used
   readonly detail: string;
   /** True where waiting cannot help: the command does not exist, may not be executed, or its folder is missing. */
   readonly terminal: boolean;
