@@ -1,9 +1,11 @@
 /** Whose answers may be mixed in a cache: equal where they may, different with everything that may make a difference. */
 import { delimiter } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import type { PeerConfig } from '../../src/host/config.js';
+import { createPeerAuthorization } from '../../src/host/auth/createPeerAuthorization.js';
+import type { PeerAuth, PeerConfig } from '../../src/host/config.js';
 import { parsePeer } from '../../src/host/options.js';
 import { partitionOf } from '../../src/host/partition.js';
+import { systemClock } from '../../src/transports/clock.js';
 import { memoryTransport } from '../../src/transports/memory.js';
 
 const of = (config: PeerConfig, { name = 'peer', host = 'host-1', capabilities = {} } = {}) =>
@@ -92,4 +94,44 @@ test('of a transport of the host nothing private is shared, unless the host says
   // One cannot be made to look like another by its word.
   const word = { ...custom, authorizationContext: 'word-1' };
   expect(of(word).context).not.toBe(context('peer', 'word-1'));
+});
+
+describe('what authorizes', () => {
+  const url = 'https://example.com/mcp';
+  const issuer = 'https://login.example.com';
+  const machine = { type: 'client-credentials', clientId: 'a', clientSecret: 's3cret', issuer } as const;
+  const word = (auth: PeerAuth): string => {
+    const redact = (text: string): string => text;
+    const none = (): void => undefined;
+    const options = { peer: 'peer', auth, url, proxy: undefined, clock: systemClock, redact };
+    const authorization = createPeerAuthorization({ ...options, onUrl: none, onContextChanged: none });
+    const { context } = authorization;
+    authorization.close();
+    return context;
+  };
+  const under = (auth: PeerAuth) =>
+    partitionOf(parsePeer('peer', { url, auth }, []), 'host-1', {}, word(auth));
+  const bearer = (token: string): PeerAuth => ({ type: 'bearer', token });
+
+  test.each<[string, PeerAuth, PeerAuth]>([
+    ['another token', bearer('one'), bearer('two')],
+    ['a client in place of a token', bearer('s3cret'), machine],
+    ['another client', machine, { ...machine, clientId: 'b' }],
+    ['another authorization server', machine, { ...machine, issuer: `${issuer}/tenant` }],
+    ['another scope', machine, { ...machine, scope: 'read' }],
+  ])('is the same server for somebody else: %s', (_, one, other) => {
+    expect(under(other).identity).toBe(under(one).identity);
+    expect(under(other).context).not.toBe(under(one).context);
+  });
+
+  test('is the same as long as it is the same', () => {
+    for (const auth of [bearer('one'), machine]) expect(under(auth)).toEqual(under(auth));
+    // A secret that was changed is still that client's.
+    expect(under({ ...machine, clientSecret: 'other' })).toEqual(under(machine));
+    expect(under(bearer('one')).context).not.toBe(of({ url }).context);
+  });
+
+  test('shows no token', () => {
+    expect(JSON.stringify([word(bearer('s3cret')), word(machine)])).not.toContain('s3cret');
+  });
 });

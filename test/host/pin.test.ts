@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { PeerConfig, ResolvedPeer } from '../../src/host/config.js';
+import type { PeerAuth, PeerConfig, ResolvedPeer } from '../../src/host/config.js';
 import { parseHostOptions, parsePeer } from '../../src/host/options.js';
 import { type ExecutableResolver, pinOf } from '../../src/host/pin.js';
 
@@ -100,6 +100,25 @@ describe('N8: the pin', () => {
         for (const variant of variants) expect(pin(variant)).not.toBe(before);
       }),
     );
+  });
+
+  it('changes with the proxy, and not with what authorizes', () => {
+    const config = { url: 'https://example.com/mcp' };
+    const proxy = 'http://proxy.example.com:3128';
+    const behind = pin({ ...config, proxy });
+    expect(behind).not.toBe(pin(config));
+    expect(pin({ ...config, proxy: 'http://proxy.example.com:3129' })).not.toBe(behind);
+    expect(pin({ ...config, proxy: 'HTTP://Proxy.example.com:3128/' })).toBe(behind);
+    const provider = { tokens: () => undefined, clientInformation: () => undefined } as unknown as PeerAuth;
+    const issuer = 'https://login.example.com';
+    for (const auth of [
+      { type: 'bearer', token: 'one' },
+      { type: 'bearer', token: 'two' },
+      { type: 'client-credentials', clientId: 'a', clientSecret: 'b', issuer },
+      provider,
+    ] as const) {
+      expect(pin({ ...config, auth })).toBe(pin(config));
+    }
   });
 
   it('does not depend on the order of keys', () => {

@@ -6,7 +6,9 @@ import { hash, randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { serve } from '../../transports/httpHarness.js';
 
+/** What one person granted. */
 interface Family {
+  readonly person: string;
   access: string;
   refresh: string;
   readonly spent: Set<string>;
@@ -22,7 +24,9 @@ export interface GrantingServer {
   readonly registered: string[];
   /** What the owners of these tokens called. */
   readonly calls: string[];
-  /** Tokens of a new family. */
+  /** For whom the tools were listed. What each sees is private, and holds for an hour. */
+  readonly lists: string[];
+  /** Tokens of a new family; each is another person's, `person_1` and so on. */
   issue(): { access_token: string; refresh_token: string; token_type: string };
   /** The access token runs out; its refresh token still holds. */
   expire(accessToken: string): void;
@@ -38,21 +42,23 @@ export async function grantingServer(): Promise<GrantingServer> {
   const grants: string[] = [];
   const registered: string[] = [];
   const calls: string[] = [];
+  const lists: string[] = [];
 
   const issue: GrantingServer['issue'] = () => {
-    const family = {
+    const family: Family = {
+      person: `person_${families.length + 1}`,
       access: randomUUID(),
       refresh: randomUUID(),
-      spent: new Set<string>(),
+      spent: new Set(),
       isRevoked: false,
     };
     families.push(family);
     return { access_token: family.access, refresh_token: family.refresh, token_type: 'Bearer' };
   };
-  const isValid = (token: string | undefined): boolean =>
-    token !== undefined &&
-    !expired.has(token) &&
-    families.some(({ access, isRevoked }) => access === token && !isRevoked);
+  const familyOf = (token: string | undefined): Family | undefined =>
+    token === undefined || expired.has(token)
+      ? undefined
+      : families.find(({ access, isRevoked }) => access === token && !isRevoked);
 
   const exchange = (form: URLSearchParams): object | null => {
     if (form.get('grant_type') === 'authorization_code') {
@@ -104,7 +110,8 @@ export async function grantingServer(): Promise<GrantingServer> {
       else json(response, { ...issued, expires_in: 300 });
     } else if (pathname === '/mcp' && request.method === 'POST') {
       const token = request.headers.authorization?.split(' ')[1];
-      if (isValid(token)) return answer(request.body, response);
+      const family = familyOf(token);
+      if (family !== undefined) return answer(request.body, response, family.person);
       const metadata = `${origin}/.well-known/oauth-protected-resource/mcp`;
       response.writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${metadata}", scope="read"` });
       response.end();
@@ -113,16 +120,21 @@ export async function grantingServer(): Promise<GrantingServer> {
     }
   });
 
-  const answer = (body: string, response: ServerResponse): void => {
+  const answer = (body: string, response: ServerResponse, person: string): void => {
     const { id, method, params } = JSON.parse(body) as {
       id: number;
       method: string;
       params: { name: string };
     };
     if (method === 'tools/call') calls.push(params.name);
+    if (method === 'tools/list') lists.push(person);
     const results: Record<string, object> = {
       'server/discover': { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } },
-      'tools/list': { tools: [{ name: 'look', inputSchema: { type: 'object' } }] },
+      'tools/list': {
+        tools: ['look', `of_${person}`].map((name) => ({ name, inputSchema: { type: 'object' } })),
+        ttlMs: 3_600_000,
+        cacheScope: 'private',
+      },
       'tools/call': { content: [{ type: 'text', text: 'seen' }] },
     };
     json(response, { jsonrpc: '2.0', id, result: { resultType: 'complete', ...results[method] } });
@@ -134,9 +146,10 @@ export async function grantingServer(): Promise<GrantingServer> {
     grants,
     registered,
     calls,
+    lists,
     issue,
     expire: (token) => void expired.add(token),
-    isValid,
+    isValid: (token) => familyOf(token) !== undefined,
     grant: (authorizationUrl) => {
       const { searchParams } = new URL(authorizationUrl);
       const redirect = searchParams.get('redirect_uri') ?? '';

@@ -13,7 +13,7 @@ import { fileCredentials } from '../../fixtures/fileCredentials.mjs';
 import { type BuiltPackage, buildPackage } from '../../support/builtPackage.js';
 import { type GrantingServer, grantingServer } from './grantingServer.js';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const PROGRAM = join(import.meta.dirname, '../../fixtures/oauthHost.mjs');
 const PROCESSES = 5;
