@@ -3,8 +3,8 @@ import type { JsonValue } from '../protocol/jsonRpc.js';
 import { isJsonObject } from '../protocol/jsonRpc.js';
 import { quoted } from './wording.js';
 
-/** More are not named: a server that asks for all of them fits. */
-const MOST_NAMED = 6;
+/** More are not named. There are three capabilities, two of them with parts. */
+const MOST_NAMED = 4;
 
 /** By capability, as `inputCapabilities.ts` declares it. */
 const HANDLERS: ReadonlyMap<string, string> = new Map([

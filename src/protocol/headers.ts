@@ -253,15 +253,12 @@ function primitiveText(value: JsonValue | undefined): string | undefined {
 }
 
 /**
- * A number with the digits that stand in the body. Beyond 2^53 these are not the double's own: the JSON text of 2^64
- * ends in 2000, and a server that reads integers of any size compares with that. An exponent is written out.
+ * A number with the digits that stand in the body: between 2^53 and 10^21 these are not the double's own, and a server
+ * that reads integers of any size compares with them. Where the body has an exponent, every server reads a double.
  */
 function decimalOf(value: number): string {
   const text = String(value);
-  const parts = /^(-?\d)(?:\.(\d+))?e\+(\d+)$/.exec(text);
-  if (parts === null) return text;
-  const [, first = '', rest = '', exponent = ''] = parts;
-  return first + rest.padEnd(Number(exponent), '0');
+  return text.includes('e+') ? BigInt(value).toString() : text;
 }
 
 function own(object: JsonObject, name: string): JsonValue | undefined {

@@ -380,6 +380,37 @@ describe('tools', () => {
     if (listing.ok) expect(listing.catalog.digest).toBe(catalogDigest(listing.catalog.tools));
   });
 
+  it('whose annotations break the rules are put aside where calls have headers, and nowhere else', async () => {
+    const asking = (name: string, type: string): JsonObject => ({
+      name,
+      inputSchema: { type: 'object', properties: { a: { type, 'x-mcp-header': 'A' } } },
+    });
+    const tools = [asking('bad\u001b', 'number'), asking('good', 'string'), { name: 'malformed' }, item('a')];
+    const { request, clock } = pages({ tools });
+    const options = { peer: 'archive', request, clock, timeoutMs: 1_000 };
+    const listing = await listTools({ ...options, mirrorsArguments: true });
+    expect(listing).toMatchObject({
+      ok: true,
+      catalog: {
+        tools: [{ name: 'good' }, { name: 'a' }],
+        quarantined: [
+          { local: 'malformed', code: 'malformed-item' },
+          {
+            peer: 'archive',
+            local: 'bad\\u{1b}',
+            code: 'invalid-header-annotation',
+            reason: expect.stringContaining('no string, integer or boolean'),
+          },
+        ],
+      },
+    });
+    if (listing.ok) expect(listing.catalog.digest).toBe(catalogDigest(listing.catalog.tools));
+    const elsewhere = await list(pages({ tools }));
+    expect(elsewhere).toMatchObject({
+      catalog: { tools: [{ name: 'bad\u001b' }, {}, {}], quarantined: [{}] },
+    });
+  });
+
   it('a listing that fails says why, and what of', async () => {
     const outcome: Outcome = {
       kind: 'error',

@@ -29,6 +29,8 @@ export class HttpToolServer {
   readonly executed: string[] = [];
   readonly sockets = new Set<Socket>();
   tools = ['work'];
+  /** In place of {@link tools}. */
+  definitions: readonly JsonObject[] | null = null;
   /** What is done with each call. Default: it is executed and answered. */
   onCall: (call: Arrived) => void = (call) => {
     this.executed.push(call.key);
@@ -134,7 +136,9 @@ export class HttpToolServer {
         say({
           result: {
             resultType: 'complete',
-            tools: this.tools.map((name) => ({ name, inputSchema: { type: 'object' }, annotations })),
+            tools:
+              this.definitions ??
+              this.tools.map((name) => ({ name, inputSchema: { type: 'object' }, annotations })),
           },
         });
         return;
