@@ -35,13 +35,17 @@ const IGNORED_ON_PEER = new Set([
   'version',
 ]);
 
-/** Words of `type`, and the transport each means here. `sse` is not among them: it is not spoken. */
+/** Words of `type`, and the transport each means here. */
 const TRANSPORT_OF_TYPE = new Map([
   ['stdio', 'stdio'],
   ['http', 'streamable-http'],
   ['streamable-http', 'streamable-http'],
   ['streamableHttp', 'streamable-http'],
+  ['sse', 'legacy-sse'],
 ]);
+
+const LEGACY_ALLOWED =
+  '"http", or allowLegacy: true beside it on this peer, since HTTP+SSE is the transport of a legacy revision';
 
 export interface Converted {
   /** Own shape, unchecked. */
@@ -91,7 +95,7 @@ function convertPeer(server: Record<string, unknown>, at: readonly PathSegment[]
   // A peer with both a command and a url is refused as such, whatever its type.
   if (type !== undefined && !(kept.has('url') && kept.has('command'))) {
     const transport = typeof type === 'string' ? TRANSPORT_OF_TYPE.get(type) : undefined;
-    const allowed = kept.has('url') ? ['http', 'streamable-http', 'streamableHttp'] : ['stdio'];
+    const allowed = kept.has('url') ? ['http', 'streamable-http', 'streamableHttp', 'sse'] : ['stdio'];
     if (
       transport === undefined ||
       (kept.has('url') && transport === 'stdio') ||
@@ -101,6 +105,10 @@ function convertPeer(server: Record<string, unknown>, at: readonly PathSegment[]
       fail([...at, 'type'], came, allowed.map((word) => JSON.stringify(word)).join(' or '));
     }
     if (!kept.has('transport')) kept.set('transport', transport);
+    // Said here and not by the checks that follow: who reads it wrote `type`, and no `transport`.
+    if (kept.get('transport') === 'legacy-sse' && kept.get('allowLegacy') !== true) {
+      fail([...at, 'type'], `${JSON.stringify(type)} without allowLegacy: true`, LEGACY_ALLOWED);
+    }
   }
   return { peer: Object.fromEntries(kept), warnings };
 }

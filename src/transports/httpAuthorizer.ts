@@ -30,9 +30,9 @@ export interface HttpAuthorizer {
    */
   credentials(attempt: HttpAttempt): Credentials | null | Promise<Credentials | null>;
   /**
-   * Told of each 401 and 403 to a POST. Resolves true where the message may be sent again, with what
-   * {@link credentials} gives then. Never asked for `initialize` (N9) and for what nobody waits for at the end of a
-   * connection. A rejection reads as false.
+   * Told of each 401 and 403 to a POST, and to the GET of HTTP+SSE. Resolves true where it may be sent again, with
+   * what {@link credentials} gives then. Never asked for `initialize` (N9) and for what nobody waits for at the end of
+   * a connection. A rejection reads as false.
    */
   refused(refusal: Refusal): Promise<boolean>;
   /** Told the `DPoP-Nonce` of any answer (RFC 9449, 8.2). */

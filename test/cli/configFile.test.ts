@@ -89,8 +89,41 @@ describe('the own shape', () => {
     });
   });
 
+  it('expands what authorizes, and the proxy', async () => {
+    const issuer = 'https://login.example.com';
+    const client = { type: 'client-credentials', clientId: '${NAME}', clientSecret: '${TOKEN}', issuer };
+    const url = 'https://notes.example.com/mcp';
+    const { options } = await read({
+      peers: {
+        a: {
+          url,
+          auth: { type: 'bearer', token: '${TOKEN}' },
+          proxy: 'http://${NAME}:${TOKEN}@localhost:3128',
+        },
+        b: { url, auth: client },
+      },
+    });
+    expect(options.peers).toEqual({
+      a: { url, auth: { type: 'bearer', token: SECRET }, proxy: `http://files:${SECRET}@localhost:3128` },
+      b: { url, auth: { ...client, clientId: 'files', clientSecret: SECRET } },
+    });
+  });
+
+  it.each([
+    [{ type: 'bearer', token: '${EMPTY}' }, 'token'],
+    [{ type: 'bearer', token: 'Bearer ${TOKEN}' }, 'token'],
+    [{ type: 'bearer', token: '${GONE}' }, 'token'],
+    [{ type: 'private-key-jwt', clientId: 'a', privateKey: '${TOKEN}' }, 'privateKey'],
+    [{ tokens: '${TOKEN}', clientInformation: {} }, 'type'],
+  ])('refuses the auth %j, and shows no value', async (auth, key) => {
+    const error = await refused({ peers: { a: { url: 'https://notes.example.com/mcp', auth } } });
+    expect(error.path).toBe(`peers.a.auth.${key}`);
+    expect(error.position?.line).toBe(1);
+  });
+
   it.each([
     [{ peers: { a: { command: '${GONE}' } } }, 'peers.a.command'],
+    [{ peers: { a: { url: 'http://x/', proxy: 'http://${GONE}' } } }, 'peers.a.proxy'],
     [{ peers: { a: { command: 'x', args: ['ok', '${GONE}'] } } }, 'peers.a.args[1]'],
     [{ peers: { a: { command: 'x', cwd: '${GONE}/x' } } }, 'peers.a.cwd'],
     [{ peers: { a: { command: 'x', env: { KEY: '${TOKEN}${GONE}' } } } }, 'peers.a.env.KEY'],
@@ -167,7 +200,13 @@ describe('shapes of other hosts', () => {
           description: 'd',
           trust: true,
         },
-        remote: { type: 'http', url: 'http://localhost/mcp', alwaysAllow: [], disabled: false },
+        remote: {
+          type: 'http',
+          url: 'http://localhost/mcp',
+          alwaysAllow: [],
+          oauth: { clientId: 'x' },
+          disabled: false,
+        },
         old: { command: '${GONE}', disabled: true },
         off: { command: 'x', enabled: false },
       },
@@ -184,7 +223,7 @@ describe('shapes of other hosts', () => {
     expect(warnings).toEqual([
       'ignored globalShortcut',
       'mcpServers.files: ignored autoApprove, timeout, description, trust',
-      'mcpServers.remote: ignored alwaysAllow',
+      'mcpServers.remote: ignored alwaysAllow, oauth',
       'mcpServers.old: skipped, since it is disabled',
       'mcpServers.off: skipped, since it is disabled',
     ]);
@@ -207,6 +246,9 @@ describe('shapes of other hosts', () => {
 
   it.each([
     [{ url: 'http://x/', type: 'sse' }, 'type'],
+    [{ url: 'http://x/', type: 'sse', allowLegacy: false }, 'type'],
+    [{ url: 'http://x/', transport: 'legacy-sse' }, 'transport'],
+    [{ command: 'x', type: 'sse', allowLegacy: true }, 'type'],
     [{ url: 'http://x/', type: 'stdio' }, 'type'],
     [{ url: 'http://x/', type: 7 }, 'type'],
     [{ command: 'x', type: 'http' }, 'type'],
@@ -217,6 +259,20 @@ describe('shapes of other hosts', () => {
     [{ url: 'http://x/', headers: { a: '${input:token}' } }, 'headers.a'],
   ])('refuses %j', async (server, key) => {
     expect((await refused({ mcpServers: { a: server } })).path).toBe(`mcpServers.a.${key}`);
+  });
+
+  it('reads sse as the legacy transport, where the peer allows legacy', async () => {
+    const peer = { url: 'http://x/sse', allowLegacy: true };
+    const { options } = await read({
+      mcpServers: { a: { ...peer, type: 'sse' }, b: { ...peer, transport: 'legacy-sse' } },
+    });
+    const expected = { ...peer, transport: 'legacy-sse' };
+    expect(options.peers).toEqual({ a: expected, b: expected });
+    const error = await refused({ mcpServers: { a: { type: 'sse', url: 'http://x/sse' } } });
+    expect(error.message).toContain('got "sse" without allowLegacy: true');
+    const native = await refused({ peers: { a: { transport: 'legacy-sse', url: 'http://x/sse' } } });
+    expect(native.path).toBe('peers.a.transport');
+    expect(native.message).toContain('allowLegacy: true');
   });
 
   it('refuses a command beside a url, and names the peer', async () => {

@@ -240,6 +240,14 @@ describe('which transport', () => {
     },
   );
 
+  it('takes legacy-sse only where the peer allows legacy', () => {
+    const error = one({ url: 'http://localhost/', transport: 'legacy-sse' });
+    expect(error.path).toBe('peers.archive.transport');
+    expect(error.message).toContain('allowLegacy: true');
+    const config = { url: 'http://localhost/', transport: 'legacy-sse', allowLegacy: true };
+    expect(parsePeer('a', config, ['2025-11-25']).transport).toBe('legacy-sse');
+  });
+
   it('refuses a transport that contradicts the other keys', () => {
     expect(one({ command: 'node', transport: 'streamable-http' }).path).toBe('peers.archive.transport');
     expect(one({ url: 'http://localhost/', transport: 'stdio' }).path).toBe('peers.archive.transport');
