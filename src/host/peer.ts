@@ -311,7 +311,7 @@ export class PeerOwner implements WiredPeer {
   }
 
   /**
-   * Credentials are there: a peer that was refused negotiates anew.
+   * Credentials are there: a peer that was refused negotiates anew, and one that serves lists anew what was refused.
    *
    * @throws {AuthorizationError} as a rejection
    */
@@ -323,7 +323,8 @@ export class PeerOwner implements WiredPeer {
       await this.authorization.redeem(response);
     }
     this.authorizing?.settled();
-    this.inTurn({ type: 'host.authorized' });
+    if (this.isCallable && this.lists.toolsProblem !== null) await this.lists.relistTools();
+    else this.inTurn({ type: 'host.authorized' });
   }
 
   /** Other credentials are there than those that were refused, and nothing on the wire waits for them. */

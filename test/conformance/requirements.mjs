@@ -58,6 +58,17 @@ export const unscored = [
   'json-schema-2020-12-preservation',
 ];
 
+/** Where something is wrong with the authorization, and the client must stop before it is let in. */
+export const refusals = [
+  'auth/scope-retry-limit',
+  'auth/resource-mismatch',
+  'auth/iss-supported-missing',
+  'auth/iss-wrong-issuer',
+  'auth/iss-unexpected',
+  'auth/iss-normalized',
+  'auth/metadata-issuer-mismatch',
+];
+
 /**
  * The legs of a run. `revision` is what the suite's servers speak. `allowLegacy`: the driver allowlists the one peer.
  * `judged`: the suite's verdict counts; without it only the wire does, and that nothing hangs.

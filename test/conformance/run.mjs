@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { updateDocument } from './document.mjs';
-import { LEGACY, legs, MODERN, required, scenariosOf, unscored } from './requirements.mjs';
+import { LEGACY, legs, MODERN, refusals, required, scenariosOf, unscored } from './requirements.mjs';
 import { installSuite, suiteVersion } from './suite.mjs';
 import { judgeScenario } from './verdict.mjs';
 import { judgeWire, readRecord } from './wireCheck.mjs';
@@ -83,7 +83,14 @@ async function runScenario(leg, name) {
   } = readRecord(existsSync(recordFile) ? readFileSync(recordFile, 'utf8') : '');
   const wire =
     url === null ? { problems: ['the client did not start'], messages: [] } : judgeWire({ leg, writes, url });
-  const verdict = judgeScenario({ judged, exitCode, checks, driverExit, wireProblems: wire.problems });
+  const verdict = judgeScenario({
+    judged,
+    isRefusal: refusals.includes(name),
+    exitCode,
+    checks,
+    driverExit,
+    wireProblems: wire.problems,
+  });
 
   const { passed, problems, succeeded, scored } = verdict;
   const told = judged ? `${succeeded}/${scored} checks` : `${wire.messages.length} messages`;

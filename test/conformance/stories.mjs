@@ -1,6 +1,8 @@
 // What the client does in each scenario, and what has to come of it.
 
-/** Tools of the authorization scenarios, in the suite's words. */
+import { refusals } from './requirements.mjs';
+
+/** The tool of the authorization scenarios, in the suite's words. */
 const PROTECTED_TOOL = 'test-tool';
 
 /** The server is reached and its tools are listed, if only none; what else there is to see, the suite sees. */
@@ -96,20 +98,12 @@ const stories = {
     const { inputSchema } = session.tool('json_schema_2020_12_tool');
     await session.call('json_schema_echo', { schema: inputSchema });
   },
-
-  // Forbidden for ever: the client asks for more once, and then it is over.
-  'auth/scope-retry-limit': refuseToGoOn,
-  'auth/resource-mismatch': refuseToGoOn,
-  'auth/iss-supported-missing': refuseToGoOn,
-  'auth/iss-wrong-issuer': refuseToGoOn,
-  'auth/iss-unexpected': refuseToGoOn,
-  'auth/iss-normalized': refuseToGoOn,
-  'auth/metadata-issuer-mismatch': refuseToGoOn,
 };
 
 export function storyOf(scenario) {
   const story = stories[scenario];
   if (story !== undefined) return story;
+  if (refusals.includes(scenario)) return refuseToGoOn;
   if (scenario.startsWith('auth/')) return useWhatIsGranted;
   throw new Error(`there is no story for the scenario ${scenario}`);
 }

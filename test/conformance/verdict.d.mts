@@ -6,6 +6,8 @@ export interface Check {
 }
 export function judgeScenario(what: {
   readonly judged: boolean;
+  /** Even a client that may go on has to stop in this scenario. */
+  readonly isRefusal: boolean;
   /** Of the suite. */
   readonly exitCode: number;
   readonly checks: readonly Check[] | null;

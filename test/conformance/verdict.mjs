@@ -6,7 +6,7 @@ const count = (checks, status) => checks.filter((check) => check.status === stat
 /**
  * @returns what is wrong, as sentences; none: the scenario is passed. `checks` is `passed/scored` for the table.
  */
-export function judgeScenario({ judged, exitCode, checks, driverExit, wireProblems }) {
+export function judgeScenario({ judged, isRefusal, exitCode, checks, driverExit, wireProblems }) {
   const problems = [...wireProblems];
   // With the legacy servers refused the suite can't be content; that the driver ended by itself is asked all the same.
   if (driverExit === null) problems.push('the client did not end by itself');
@@ -21,7 +21,8 @@ export function judgeScenario({ judged, exitCode, checks, driverExit, wireProble
     }
     if (count(checks, 'SUCCESS') === 0) problems.push('nothing was checked');
   }
-  if (!judged && driverExit === 0) problems.push('the client was content with a server that it may not use');
+  if (!judged && !isRefusal && driverExit === 0)
+    problems.push('the client was content with a server that it may not use');
   return { passed: problems.length === 0, problems, ...tally(checks ?? []) };
 }
 

@@ -5,6 +5,7 @@ import { type Check, judgeScenario } from './verdict.mjs';
 const check = (status: string): Check => ({ id: 'a-check', status, description: 'what it is about' });
 const good = {
   judged: true,
+  isRefusal: false,
   exitCode: 0,
   checks: [check('SUCCESS'), check('SKIPPED'), check('INFO')],
   driverExit: 0,
@@ -37,6 +38,7 @@ describe('a scenario', () => {
     const refused = { ...good, judged: false, exitCode: 1, checks: [check('FAILURE')], driverExit: 1 };
     expect(judgeScenario(refused).passed).toBe(true);
     expect(judgeScenario({ ...refused, driverExit: 0 }).passed).toBe(false);
+    expect(judgeScenario({ ...refused, driverExit: 0, isRefusal: true }).passed).toBe(true);
     expect(judgeScenario({ ...refused, driverExit: null }).passed).toBe(false);
     expect(judgeScenario({ ...refused, wireProblems: ['initialize was written'] }).passed).toBe(false);
   });
