@@ -37,18 +37,24 @@ export async function startExample(
 }
 
 /** Starts the reference server on a port that was free a moment ago; on another, if it is not any more. */
-export async function startEverything(): Promise<ServerProcess> {
+export async function startEverything(
+  transport: 'streamableHttp' | 'sse' = 'streamableHttp',
+): Promise<ServerProcess> {
   const file = packageFile('@modelcontextprotocol/server-everything', 'dist/index.js');
   for (let attempt = 1; ; attempt += 1) {
     const port = await freePort();
-    const child = spawn(process.execPath, [file, 'streamableHttp'], {
+    const child = spawn(process.execPath, [file, transport], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env: { ...process.env, PORT: String(port) },
     });
     try {
-      await lineWith(child, child.stderr, `listening on port ${port}`);
+      await lineWith(
+        child,
+        child.stderr,
+        transport === 'sse' ? `running on port ${port}` : `listening on port ${port}`,
+      );
       child.stderr.resume();
-      return running(child, `http://127.0.0.1:${port}/mcp`);
+      return running(child, `http://127.0.0.1:${port}/${transport === 'sse' ? 'sse' : 'mcp'}`);
     } catch (error) {
       if (attempt === 5) throw error;
     }
