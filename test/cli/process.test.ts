@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { grantingServer } from '../host/auth/grantingServer.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FIXTURE = join(ROOT, 'test/fixtures/reportingServer.mjs');
@@ -187,6 +188,34 @@ describe('the executable', () => {
       expect(stdout + stderr).toContain('bad token [redacted]');
       expect(stdout + stderr).not.toContain(SECRET);
     }
+  });
+
+  it('says what to do where a peer is not authorized, and is let in with what the file says', async () => {
+    const server = await grantingServer();
+    const file = join(build, 'authorized.json');
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what people write
+    const auth = { type: 'bearer', token: '${TOKEN}' };
+    writeFileSync(file, JSON.stringify({ peers: { notes: { url: server.url, auth } } }));
+    const probe = (token: string, ...flags: string[]) =>
+      ended(start(['probe', '--config', file, ...flags], { TOKEN: token }));
+    const shown = await probe(SECRET);
+    expect(shown.code).toBe(1);
+    expect(shown.stdout.replace(/\s+/g, ' ')).toContain(
+      'why HTTP 401 in answer to server/discover. fix Configure credentials for this peer (auth, or headers)',
+    );
+    const { code, stdout } = await probe(SECRET, '--json');
+    const [peer] = JSON.parse(stdout).peers;
+    expect({ code, reason: peer.reason.code, initializeSent: peer.initializeSent }).toEqual({
+      code: 1,
+      reason: 'unauthorized',
+      initializeSent: 0,
+    });
+    // The document is the same whatever authorizes a peer.
+    expect(Object.keys(peer)).toEqual(
+      'name state era revision server reason initializeSent ms tools record'.split(' '),
+    );
+    for (const output of [shown.stdout, shown.stderr, stdout]) expect(output).not.toContain(SECRET);
+    expect(await probe(server.issue().access_token)).toMatchObject({ code: 0 });
   });
 
   it('takes no offence at a reader that went away', async () => {
