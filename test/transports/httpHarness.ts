@@ -4,7 +4,13 @@ import net, { type AddressInfo, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { CloseCause } from '../../src/protocol/exchange.js';
 import { type HttpOptions, streamableHttpTransport } from '../../src/transports/streamableHttp.js';
-import type { Exchange, StreamEnd, Transport, TransportFault } from '../../src/transports/transport.js';
+import type {
+  Exchange,
+  ServerStream,
+  StreamEnd,
+  Transport,
+  TransportFault,
+} from '../../src/transports/transport.js';
 
 export interface SeenRequest {
   readonly method: string;
@@ -125,6 +131,11 @@ export interface TestClient {
   readonly overheard: string[];
   readonly faults: TransportFault[];
   readonly causes: CloseCause[];
+  /** Messages that came on the stream of the server. */
+  readonly unasked: string[];
+  readonly streams: ServerStream[];
+  /** Resolves when `ready()` is true, looked at after each event. */
+  until(ready: () => boolean): Promise<void>;
   post(options?: Given & { text?: string }): Sent;
   /** Resolves with the next text that is overheard. */
   nextOverheard(): Promise<string>;
@@ -136,11 +147,23 @@ export async function client(options: HttpOptions): Promise<TestClient> {
   const overheard: string[] = [];
   const faults: TransportFault[] = [];
   const causes: CloseCause[] = [];
+  const unasked: string[] = [];
+  const streams: ServerStream[] = [];
   let hear: (text: string) => void = () => {};
+  let waiting: { readonly ready: () => boolean; readonly resolve: () => void }[] = [];
+  const look = (): void => {
+    const now = waiting.filter(({ ready }) => ready());
+    waiting = waiting.filter((one) => !now.includes(one));
+    for (const { resolve } of now) resolve();
+  };
   const transport = streamableHttpTransport(options)({
     message: (text, exchange) => {
-      if (exchange === null) throw new Error('a message without its exchange');
       if (causes.length > 0) throw new Error('a message after the end');
+      if (exchange === null) {
+        unasked.push(text);
+        look();
+        return;
+      }
       const sent = exchange as Sent & { notify(): void };
       sent.messages.push(text);
       sent.onMessage?.(sent);
@@ -150,8 +173,17 @@ export async function client(options: HttpOptions): Promise<TestClient> {
       if (causes.length > 0) throw new Error('overheard after the end');
       overheard.push(text);
       hear(text);
+      look();
     },
-    fault: (fault) => faults.push(fault),
+    fault: (fault) => {
+      faults.push(fault);
+      look();
+    },
+    serverStream: (stream) => {
+      if (causes.length > 0) throw new Error('a stream after the end');
+      streams.push(stream);
+      look();
+    },
     closed: (cause) => causes.push(cause),
   });
   onTestFinished(() => transport.close());
@@ -162,6 +194,10 @@ export async function client(options: HttpOptions): Promise<TestClient> {
     overheard,
     faults,
     causes,
+    unasked,
+    streams,
+    until: (ready) =>
+      ready() ? Promise.resolve() : new Promise((resolve) => waiting.push({ ready, resolve })),
     nextOverheard: () =>
       new Promise((resolve) => {
         hear = resolve;
@@ -192,7 +228,11 @@ export function exchange(given: Given = {}): Sent {
     written: false,
     redirected: false,
     refusal: null,
-    isAwaited: given.id !== null,
+    get isAwaited() {
+      return (
+        given.id !== null && ends.length === 0 && !messages.some((text) => /"(?:result|error)"/.test(text))
+      );
+    },
     messages,
     ends,
     ended,
