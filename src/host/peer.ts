@@ -419,8 +419,8 @@ export class PeerOwner implements WiredPeer {
   /** Idempotent. No connection is opened after it. */
   dispose(): Promise<void> {
     forgetKey(this.key);
-    this.authorization?.close();
-    const released = this.connections.dispose();
+    // The end of a session is told with credentials as well.
+    const released = this.connections.dispose().then(() => this.authorization?.close());
     // Without a connection: whoever waits for it to be callable, or for a list, is told that it will not be. The actor may
     // have ended without a last snapshot.
     this.lists.connectionEnded();
