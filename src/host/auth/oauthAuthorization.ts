@@ -9,6 +9,7 @@ import { redactor } from '../redact.js';
 import { AuthFetch } from './authFetch.js';
 import { problemOf } from './authorizationProblem.js';
 import { type Challenge, readChallenge, usableScope } from './challenge.js';
+import { Ended, Ending } from './ending.js';
 import { type FlowEnd, type FlowRequest, runFlow } from './flow.js';
 import { addSecrets, type FlowNotes, newNotes, secretForms } from './flowNotes.js';
 import { isLockable } from './oauthProvider.js';
@@ -18,7 +19,6 @@ import { isPromise, type Presented, present, tokenIn } from './presentation.js';
 import { type ProviderSource, providerSource } from './providerSource.js';
 import { type BegunFlow, type PendingFlow, type ProviderState, stateOf, wordOf } from './providerState.js';
 import { belongsTo, type Redemption, readResponse, refusalIn } from './redemption.js';
-import { Aborted, untilAborted } from './untilAborted.js';
 
 /** A server that asks for more each time is not followed by a person for ever. */
 const MAX_REPLACED = 3;
@@ -36,7 +36,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   readonly #options: PeerAuthorizationOptions;
   readonly #source: ProviderSource;
   readonly #fetch: AuthFetch;
-  readonly #closed = new AbortController();
+  readonly #end = new Ending();
   readonly #secrets = new Set<string>();
   #word: string = randomUUID();
   #problem: string | null = null;
@@ -57,7 +57,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   }
 
   get pendingUrl(): string | null {
-    return this.#closed.signal.aborted ? null : (this.#pending?.url ?? null);
+    return this.#end.isOver ? null : (this.#pending?.url ?? null);
   }
 
   get problem(): string | null {
@@ -70,7 +70,7 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   credentials(attempt: HttpAttempt): Presented {
     const provider = this.#source.current;
-    if (provider === null || this.#closed.signal.aborted) return null;
+    if (provider === null || this.#end.isOver) return null;
     try {
       const tokens = provider.tokens();
       const presented = isPromise(tokens)
@@ -84,7 +84,7 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   async refused(refusal: Refusal): Promise<boolean> {
     try {
-      return await untilAborted(this.#seek(refusal), this.#closed.signal);
+      return await this.#end.until(this.#seek(refusal));
     } catch (error) {
       await this.#note(error, newNotes());
       return false;
@@ -103,7 +103,7 @@ export class OAuthAuthorization implements PeerAuthorization {
     if (this.#isRedeeming) throw this.#error('another answer is being redeemed at this moment');
     this.#isRedeeming = true;
     try {
-      await untilAborted(this.#redeem(response), this.#closed.signal);
+      await this.#end.until(this.#redeem(response));
     } catch (error) {
       if (error instanceof AuthorizationError) throw error;
       throw this.#error(await this.#wordsFor(error, newNotes()));
@@ -113,7 +113,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   }
 
   close(): void {
-    this.#closed.abort();
+    this.#end.end();
     this.#fetch.close();
   }
 
@@ -145,9 +145,12 @@ export class OAuthAuthorization implements PeerAuthorization {
   /** Notices a token that no flow of this process renewed: it may be somebody else's. */
   #look(token: string): void {
     if (token === this.#lastToken) return;
-    const isStrange = this.#lastToken !== undefined && this.#state?.wasRenewed(token) !== true;
+    const isRenewed = this.#state?.wasRenewed(token) === true;
+    const isStrange = this.#lastToken !== undefined && !isRenewed;
     this.#lastToken = token;
     this.#keep([token]);
+    // Access was granted elsewhere, so nobody need grant it here.
+    if (!isRenewed) this.#drop(this.#pending);
     if (isStrange) this.#changeHands();
   }
 
@@ -156,12 +159,12 @@ export class OAuthAuthorization implements PeerAuthorization {
     this.#word = randomUUID();
     // Not from within a request that is about to be sent: whoever is told sends requests.
     queueMicrotask(() => {
-      if (!this.#closed.signal.aborted) this.#options.onContextChanged();
+      if (!this.#end.isOver) this.#options.onContextChanged();
     });
   }
 
   async #seek(refusal: Refusal): Promise<boolean> {
-    if (this.#closed.signal.aborted) return false;
+    if (this.#end.isOver) return false;
     const challenge = readChallenge(refusal.challenge);
     if (refusal.status === 401 && challenge.wantsNonce) {
       return this.#session?.nonceFor(refusal.attempt.url) !== undefined;
@@ -224,7 +227,7 @@ export class OAuthAuthorization implements PeerAuthorization {
       return this.#landed(provider, await state.share(key, () => this.#turn(provider, needs, refused)));
     } catch (error) {
       // Given up by another peer that was stopped: this one goes on by itself.
-      if (error instanceof Aborted && !this.#closed.signal.aborted) {
+      if (error instanceof Ended && !this.#end.isOver) {
         return this.#obtain(provider, needs, refused);
       }
       this.#problem = error instanceof FlowFailed ? error.message : 'the flow was given up';
@@ -237,7 +240,7 @@ export class OAuthAuthorization implements PeerAuthorization {
     try {
       return await this.#fly(provider, needs, refused, notes);
     } catch (error) {
-      throw error instanceof Aborted ? error : new FlowFailed(await this.#wordsFor(error, notes));
+      throw error instanceof Ended ? error : new FlowFailed(await this.#wordsFor(error, notes));
     } finally {
       this.#keep(notes.secrets);
     }
@@ -252,7 +255,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   ): Promise<FlowEnd> {
     const state = stateOf(provider);
     const end = await this.#alone<FlowEnd>(provider, async () => {
-      if (isAnother(await untilAborted(tokensOf(provider), this.#closed.signal), refused)) {
+      if (isAnother(await this.#end.until(tokensOf(provider)), refused)) {
         return { kind: 'elsewhere' };
       }
       // Where tokens come from may have changed with the refusal; whose they are has not (SEP-2352).
@@ -284,7 +287,7 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   #run(request: Omit<FlowRequest, 'serverUrl' | 'fetch'>): Promise<FlowEnd> {
     const flow = runFlow({ ...request, serverUrl: this.#options.url, fetch: this.#fetch });
-    return untilAborted(flow, this.#closed.signal);
+    return this.#end.until(flow);
   }
 
   #landed(provider: OAuthClientProvider, end: FlowEnd): boolean {
@@ -308,7 +311,7 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   #tell(pending: PendingFlow): void {
     this.#problem = null;
-    if (this.#told === pending.url || this.#closed.signal.aborted) return;
+    if (this.#told === pending.url || this.#end.isOver) return;
     this.#told = pending.url;
     this.#options.onUrl(pending.url);
   }
@@ -383,16 +386,18 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   #drop(pending: PendingFlow | null): void {
     const { url } = this.#options;
-    if (pending !== null && this.#state?.pending.get(url) === pending) this.#state.pending.delete(url);
+    if (pending === null || this.#state?.pending.get(url) !== pending) return;
+    this.#state.pending.delete(url);
+    pending.answered();
   }
 
   async #note(error: unknown, notes: FlowNotes): Promise<void> {
     const words = await this.#wordsFor(error, notes);
-    if (!this.#closed.signal.aborted) this.#problem = words;
+    if (!this.#end.isOver) this.#problem = words;
   }
 
   #wordsFor(error: unknown, notes: FlowNotes): Promise<string> {
-    if (error instanceof Aborted) return Promise.resolve('the peer was removed or stopped');
+    if (error instanceof Ended) return Promise.resolve('the peer was removed or stopped');
     return problemOf(error, notes, (text) => this.#options.redact(this.withoutSecrets(text)));
   }
 
