@@ -23,6 +23,62 @@ function reading(chunks: readonly (string | Buffer)[], maxEventBytes = 1000) {
   return { read: { messages, problem }, dropped };
 }
 
+describe('where the reader is', () => {
+  const place = (
+    chunks: readonly (string | Buffer)[],
+    from?: { lastEventId: string; retryMs: number | null },
+  ) => {
+    const reader = createSseReader(
+      5000,
+      () => {},
+      () => {},
+      from,
+    );
+    for (const chunk of chunks) reader.push(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
+    reader.end();
+    return [reader.lastEventId, reader.retryMs];
+  };
+
+  test.each<[string, string, string, number | null]>([
+    ['nothing', '', '', null],
+    ['an id', 'id: 7\ndata: {}\n\n', '7', null],
+    ['an id without a space', 'id:7\n\n', '7', null],
+    ['an event without data', 'id: 7\nretry: 500\n\n', '7', 500],
+    ['a priming event', 'id: event-1\nretry: 500\ndata: \n\n', 'event-1', 500],
+    ['an event that has not ended', 'id: 7\n\nid: 8\ndata: {}\n', '7', null],
+    ['kept over events without one', 'id: 7\n\ndata: {}\n\n', '7', null],
+    ['the last of several', 'id: 7\nid: 8\n\n', '8', null],
+    ['taken back', 'id: 7\n\nid\n\n', '', null],
+    ['taken back with a colon', 'id: 7\n\nid:\n\n', '', null],
+    ['NUL', 'id: 7\n\nid: 8\u00009\n\n', '7', null],
+    ['a control character', 'id: 7\n\nid: 8\u00019\n\n', '', null],
+    ['a space at its end', 'id: 7 \n\n', '', null],
+    ['spaces within', 'id: a b\tc\n\n', 'a b\tc', null],
+    ['its bytes', 'id: grün\n\n', Buffer.from('grün').toString('latin1'), null],
+    ['1024 bytes', `id: ${'x'.repeat(1024)}\n\n`, 'x'.repeat(1024), null],
+    ['1025 bytes', `id: ${'x'.repeat(1025)}\n\n`, '', null],
+    ['in a foreign event', 'event: ping\nid: 3\ndata: {}\n\n', '3', null],
+    ['other names', 'ID: 1\nids: 2\nretries: 3\nRetry: 4\n\n', '', null],
+    ['retry at once', 'retry: 0\n', '', 0],
+    ['the last retry', 'retry: 5\nretry: 0070\n\n', '', 70],
+    ['no digits', 'retry: 5\nretry: 1.5\nretry: -1\nretry: 1e3\nretry: ٣\nretry:\nretry: 5 \n\n', '', 5],
+    ['a long time', `retry: ${'9'.repeat(400)}\n\n`, '', Number.POSITIVE_INFINITY],
+  ])('%s', (_name, text, id, retryMs) => {
+    expect(place([text])).toEqual([id, retryMs]);
+    const bytes = Buffer.from(text);
+    expect(place(Array.from(bytes, (byte) => Buffer.from([byte])))).toEqual([id, retryMs]);
+    expect(place([text.replaceAll('\n', '\r\n')])).toEqual([id, retryMs]);
+    expect(place([text.replaceAll('\n', '\r')])).toEqual([id, retryMs]);
+  });
+
+  test('goes on from where the stream before was left', () => {
+    const from = { lastEventId: '7', retryMs: 500 };
+    expect(place(['data: {}\n\n'], from)).toEqual(['7', 500]);
+    expect(place(['id: 8\nretry: 1\n\n'], from)).toEqual(['8', 1]);
+    expect(place(['id\n\n'], from)).toEqual(['', 500]);
+  });
+});
+
 describe('events', () => {
   test.each<[string, string, string[]]>([
     ['one', 'data: {"a":1}\n\n', ['{"a":1}']],
