@@ -53,7 +53,7 @@ describe('README.md', () => {
         "ok answered [ { type: 'text', text: 'Ocean currents\\nTides' } ]",
       ],
     ],
-    ['the state machine', 1, ['ok']],
+    ['the state machine', 2, ['ok']],
   ])('the code of %s runs as it stands there', async (_, at, lines) => {
     const file = join(built.folder, `readme-${at}.mjs`);
     writeFileSync(file, blocks('js')[at] ?? '');
