@@ -115,6 +115,11 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
     case 'malformed':
       return ambiguous(outcome, outcome.detail, context);
     case 'timeout':
+      // Nobody was asked: the connection, or the credentials for it, took too long (N6).
+      if (!outcome.written) {
+        const detail = `The probe could not be sent within ${Math.round(outcome.timeoutMs)} ms.`;
+        return noSignal('unreachable', detail, 'Look at what is between host and server.');
+      }
       return ambiguous(outcome, `nothing within ${Math.round(outcome.timeoutMs)} ms`, context);
     case 'closed':
       // What this side closed says nothing about the peer.

@@ -179,6 +179,7 @@ describe('what this side did proves nothing', () => {
     ],
     ['a cancelled probe', { kind: 'cancelled', written: true, detail: 'x' }],
     ['a probe that was not written', { kind: 'withheld', written: false }],
+    ['a probe that could not be sent in time', { kind: 'timeout', written: false, timeoutMs: 1 }],
   ])('%s is no signal', (_name, outcome) => {
     expect(judgeProbe(outcome, context).type).toBe('discover.noSignal');
   });
