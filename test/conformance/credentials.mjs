@@ -1,4 +1,5 @@
-// What the operator configures as `auth` in each scenario.
+// What the operator configures as `auth` in each scenario: where it can be, what this package offers; a provider of the
+// driver's own for tokens that are bound to a key and for a grant that this package does not know.
 
 import {
   CrossAppAccessProvider,
@@ -6,7 +7,8 @@ import {
   discoverOAuthProtectedResourceMetadata,
   requestJwtAuthorizationGrant,
 } from '@modelcontextprotocol/client';
-import { MemoryProvider } from './memoryProvider.mjs';
+import { createOAuthProvider } from 'peerage';
+import { MemoryProvider, REDIRECT_URL } from './memoryProvider.mjs';
 
 /** Where the suite's servers expect the client's metadata document to be. */
 const CLIENT_METADATA_URL = 'https://conformance-test.local/client-metadata.json';
@@ -18,12 +20,19 @@ async function issuerOf(url) {
   return servers[0];
 }
 
+const provider = (options) =>
+  createOAuthProvider({ redirectUrl: REDIRECT_URL, clientName: 'peerage conformance driver', ...options });
+
 const special = {
-  'auth/basic-cimd': () => new MemoryProvider({ clientMetadataUrl: CLIENT_METADATA_URL }),
+  'auth/basic-cimd': () => provider({ clientMetadataUrl: CLIENT_METADATA_URL }),
 
   'auth/pre-registration': ({ context }) =>
-    new MemoryProvider({
-      client: { client_id: context.client_id, client_secret: context.client_secret, issuer: context.issuer },
+    provider({
+      client: {
+        clientId: context.client_id,
+        clientSecret: context.client_secret,
+        issuer: context.issuer,
+      },
     }),
 
   'auth/client-credentials-basic': async ({ context, url }) => ({
@@ -80,5 +89,5 @@ const special = {
 /** @returns `auth` of the peer's configuration; `undefined` where the scenario has nothing to do with it */
 export async function credentialsFor({ scenario, url, context }) {
   if (!scenario.startsWith('auth/')) return undefined;
-  return special[scenario] === undefined ? new MemoryProvider({}) : special[scenario]({ url, context });
+  return special[scenario] === undefined ? provider({}) : special[scenario]({ url, context });
 }

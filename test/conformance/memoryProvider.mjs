@@ -1,6 +1,6 @@
 // An OAuthClientProvider that keeps everything in memory, by authorization server.
 
-const REDIRECT_URL = 'http://localhost:3000/callback';
+export const REDIRECT_URL = 'http://localhost:3000/callback';
 
 export class MemoryProvider {
   #clients = new Map();
@@ -11,15 +11,14 @@ export class MemoryProvider {
   #fixedClient;
 
   /**
-   * @param options.client a client that is registered already; it is shown to no other issuer than its own
+   * @param options.client a client that is registered already
    * @param options.dpop a session: tokens are bound to its key
    * @param options.grant makes the parameters of the token request
    * @param options.interactive whether a person may be asked
    */
-  constructor({ client, clientMetadataUrl, dpop, grant, interactive = true }) {
+  constructor({ client, dpop, grant, interactive = true }) {
     this.#fixedClient = client;
     this.redirectUrl = interactive ? REDIRECT_URL : undefined;
-    if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
     if (dpop !== undefined) this.dpop = () => dpop;
     if (grant !== undefined) this.prepareTokenRequest = grant;
     this.clientMetadata = {
@@ -28,7 +27,6 @@ export class MemoryProvider {
       grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
       application_type: 'native',
-      ...(client?.client_secret === undefined ? {} : { token_endpoint_auth_method: 'client_secret_basic' }),
       ...(interactive ? {} : { token_endpoint_auth_method: 'none' }),
     };
   }
