@@ -1,21 +1,18 @@
 /** Why a flow failed, in words that may be shown: no secret, and of what a stranger wrote no more than a short quotation. */
-import { sanitizeText } from '../../protocol/sanitize.js';
 import { redactor } from '../redact.js';
 import { AuthFetchError } from './addressGuard.js';
 import { CodeRefused } from './flow.js';
 import { type FlowNotes, secretForms } from './flowNotes.js';
 import { officialClient } from './officialClient.js';
 
-const MAX_LENGTH = 300;
-
-/** Total: never rejects. */
+/** Never rejects. @param show takes other secrets out, and makes it fit to be shown */
 export async function problemOf(
   error: unknown,
   notes: FlowNotes,
-  redact: (text: string) => string,
+  show: (text: string) => string,
 ): Promise<string> {
   const text = await wordsFor(error, notes).catch(() => 'the flow failed');
-  return sanitizeText(redact(redactor(secretForms(notes.secrets))(text)), MAX_LENGTH);
+  return show(redactor(secretForms(notes.secrets))(text));
 }
 
 async function wordsFor(error: unknown, notes: FlowNotes): Promise<string> {

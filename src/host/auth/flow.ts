@@ -18,6 +18,8 @@ export interface FlowRequest {
   readonly resourceMetadataUrl: URL | undefined;
   /** A renewal cannot widen a scope (RFC 6749, 6). */
   readonly forced?: boolean;
+  /** Ends before a person would be asked, who is asked already. */
+  readonly renewalOnly?: boolean;
   /**
    * Told where a person is to go, before the provider is. The provider is not waited for once the promise has settled:
    * what it does may well last until the person is back, who is let in by another flow.
@@ -39,12 +41,14 @@ export type FlowEnd =
       readonly renewed: boolean;
       readonly scope: string | undefined;
     }
+  /** A person is asked, by this flow or by one before. */
   | { readonly kind: 'pending' }
   /** Somebody else obtained other credentials in the meantime. */
   | { readonly kind: 'elsewhere' };
 
 /** Thrown through `auth`, where what it would do next does harm. */
 class Elsewhere extends Error {}
+class NeedsPerson extends Error {}
 export class CodeRefused extends Error {}
 
 export async function runFlow(request: FlowRequest): Promise<FlowEnd> {
@@ -65,6 +69,7 @@ export async function runFlow(request: FlowRequest): Promise<FlowEnd> {
     if (result === 'REDIRECT') return { kind: 'pending' };
   } catch (error) {
     if (error instanceof Elsewhere) return { kind: 'elsewhere' };
+    if (error instanceof NeedsPerson) return { kind: 'pending' };
     throw error;
   }
   const { grant, scope } = request.notes;
@@ -137,6 +142,7 @@ class ProviderWatch {
         return client;
       },
       saveCodeVerifier: async (verifier) => {
+        if (this.#request.renewalOnly === true) throw new NeedsPerson();
         addSecrets(notes.secrets, verifier);
         this.#verifier = verifier;
         await provider.saveCodeVerifier(verifier);

@@ -1,6 +1,7 @@
 /** Authorization of one peer by OAuth: which credentials a request carries, and what happens when they are refused. */
 import { randomUUID } from 'node:crypto';
 import type { DpopSession, OAuthClientProvider, StoredOAuthTokens } from '@modelcontextprotocol/client';
+import { sanitizeText } from '../../protocol/sanitize.js';
 import type { HttpAttempt, Refusal } from '../../transports/httpAuthorizer.js';
 import type { BearerAuth, PeerAuth } from '../config.js';
 import { AuthorizationError } from '../errors.js';
@@ -8,34 +9,27 @@ import type { AuthorizationResponse } from '../facade.js';
 import { redactor } from '../redact.js';
 import { AuthFetch } from './authFetch.js';
 import { problemOf } from './authorizationProblem.js';
-import { type Challenge, readChallenge, usableScope } from './challenge.js';
+import { type Challenge, readChallenge } from './challenge.js';
 import { Ended, Ending } from './ending.js';
-import { type FlowEnd, type FlowRequest, runFlow } from './flow.js';
+import { Flights, FlowFailed, isAnother } from './flights.js';
+import type { FlowEnd } from './flow.js';
 import { addSecrets, type FlowNotes, newNotes, secretForms } from './flowNotes.js';
-import { isLockable } from './oauthProvider.js';
-import { officialClient } from './officialClient.js';
+import { furtherNeeds, type Needs, together } from './needs.js';
 import type { PeerAuthorization, PeerAuthorizationOptions } from './peerAuthorization.js';
 import { isPromise, type Presented, present, tokenIn } from './presentation.js';
 import { type ProviderSource, providerSource } from './providerSource.js';
-import { type BegunFlow, type PendingFlow, type ProviderState, stateOf, wordOf } from './providerState.js';
+import { type PendingFlow, type ProviderState, stateOf } from './providerState.js';
 import { belongsTo, type Redemption, readResponse, refusalIn } from './redemption.js';
 
-/** A server that asks for more each time is not followed by a person for ever. */
-const MAX_REPLACED = 3;
 /** Secrets kept to be taken out of texts: those of the last few flows. */
 const MAX_SECRETS = 64;
-
-/** What a flow is to obtain. */
-interface Needs {
-  readonly scope: string | undefined;
-  readonly resourceMetadataUrl: URL | undefined;
-  readonly forced: boolean;
-}
+const MAX_PROBLEM_LENGTH = 300;
 
 export class OAuthAuthorization implements PeerAuthorization {
   readonly #options: PeerAuthorizationOptions;
   readonly #source: ProviderSource;
   readonly #fetch: AuthFetch;
+  readonly #flights: Flights;
   readonly #end = new Ending();
   readonly #secrets = new Set<string>();
   #word: string = randomUUID();
@@ -54,6 +48,14 @@ export class OAuthAuthorization implements PeerAuthorization {
     this.#source = providerSource(auth);
     const { url, proxy, clock } = options;
     this.#fetch = new AuthFetch({ endpoint: new URL(url), proxy, clock });
+    this.#flights = new Flights({
+      url,
+      fetch: this.#fetch,
+      end: this.#end,
+      wordsFor: (error, notes) => this.#wordsFor(error, notes),
+      keep: (secrets) => this.#keep(secrets),
+      tell: (pending) => this.#tell(pending),
+    });
   }
 
   get pendingUrl(): string | null {
@@ -173,131 +175,54 @@ export class OAuthAuthorization implements PeerAuthorization {
     const provider = await this.#source.load();
     const refused = tokenIn(refusal.credentials);
     const tokens = await provider.tokens();
-    if (isAnother(tokens, refused)) {
-      stateOf(provider).pending.delete(this.#options.url);
-      return true;
-    }
+    if (isAnother(tokens, refused)) return true;
     this.#resourceMetadataUrl = challenge.resourceMetadataUrl ?? this.#resourceMetadataUrl;
-    const needs =
-      refusal.status === 401 ? this.#needsOf(challenge) : await this.#furtherNeeds(challenge, tokens?.scope);
-    return needs !== null && (await this.#obtain(provider, needs, refused));
+    const needs = await this.#needsOf(refusal.status, challenge, tokens?.scope);
+    if (typeof needs !== 'string') return this.#obtain(provider, needs, refused);
+    this.#problem = this.#shown(needs);
+    return false;
   }
 
-  #needsOf(challenge: Challenge): Needs {
-    const scope = this.#source.machine?.scope ?? challenge.scope;
-    return { scope, resourceMetadataUrl: challenge.resourceMetadataUrl, forced: false };
-  }
-
-  /** 2026-07-28, basic/authorization, "Step-Up Authorization Flow": all that was granted, and what is wanted now. */
-  async #furtherNeeds(challenge: Challenge, granted: string | undefined): Promise<Needs | null> {
-    const { computeScopeUnion, isStrictScopeSuperset } = await officialClient();
-    const wanted = challenge.scope;
+  async #needsOf(
+    status: 401 | 403,
+    challenge: Challenge,
+    granted: string | undefined,
+  ): Promise<Needs | string> {
     const fixed = this.#source.machine?.scope;
-    if (fixed !== undefined) {
-      this.#problem = `the server wants the scope ${wanted ?? 'it does not name'}, and ${fixed} is configured`;
-      return null;
+    if (status === 403) {
+      return furtherNeeds(challenge, {
+        fixed,
+        granted,
+        obtained: this.#obtainedScope,
+        resourceMetadataUrl: this.#resourceMetadataUrl,
+      });
     }
-    if (wanted === undefined) return null;
-    // It was asked for, whatever was granted then: asking once more would change nothing.
-    if (this.#obtainedScope !== undefined && !isStrictScopeSuperset(wanted, this.#obtainedScope)) {
-      this.#problem = `the server wants the scope ${wanted}, which was asked for already`;
-      return null;
-    }
-    const scope = usableScope(computeScopeUnion(granted, this.#obtainedScope, wanted));
-    if (scope === undefined) return null;
-    return {
-      scope,
-      resourceMetadataUrl: this.#resourceMetadataUrl,
-      forced: isStrictScopeSuperset(scope, granted),
-    };
+    const { scope, resourceMetadataUrl } = challenge;
+    return { scope: fixed ?? scope, resourceMetadataUrl, forced: false };
   }
 
   async #obtain(provider: OAuthClientProvider, needs: Needs, refused: string | undefined): Promise<boolean> {
-    const state = stateOf(provider);
-    const { url } = this.#options;
+    try {
+      return this.#landed(await this.#flights.obtain(provider, needs, refused));
+    } catch (error) {
+      if (!(error instanceof FlowFailed)) throw error;
+      this.#problem = error.message;
+      return false;
+    }
+  }
+
+  #landed(end: FlowEnd): boolean {
     const pending = this.#pending;
-    if (pending !== null && !(await mayReplace(pending, needs))) {
-      this.#tell(pending);
-      return false;
-    }
-    const { scope, resourceMetadataUrl, forced } = needs;
-    const word = refused === undefined ? null : wordOf(refused);
-    const key = JSON.stringify([url, word, scope ?? null, resourceMetadataUrl?.href ?? null, forced]);
-    try {
-      return this.#landed(provider, await state.share(key, () => this.#turn(provider, needs, refused)));
-    } catch (error) {
-      // Given up by another peer that was stopped: this one goes on by itself.
-      if (error instanceof Ended && !this.#end.isOver) {
-        return this.#obtain(provider, needs, refused);
-      }
-      this.#problem = error instanceof FlowFailed ? error.message : 'the flow was given up';
-      return false;
-    }
-  }
-
-  async #turn(provider: OAuthClientProvider, needs: Needs, refused: string | undefined): Promise<FlowEnd> {
-    const notes = newNotes();
-    try {
-      return await this.#fly(provider, needs, refused, notes);
-    } catch (error) {
-      throw error instanceof Ended ? error : new FlowFailed(await this.#wordsFor(error, notes));
-    } finally {
-      this.#keep(notes.secrets);
-    }
-  }
-
-  /** In its turn: what was refused may have been renewed while others had theirs. */
-  async #fly(
-    provider: OAuthClientProvider,
-    needs: Needs,
-    refused: string | undefined,
-    notes: FlowNotes,
-  ): Promise<FlowEnd> {
-    const state = stateOf(provider);
-    const end = await this.#alone<FlowEnd>(provider, async () => {
-      if (isAnother(await this.#end.until(tokensOf(provider)), refused)) {
-        return { kind: 'elsewhere' };
-      }
-      // Where tokens come from may have changed with the refusal; whose they are has not (SEP-2352).
-      if (!needs.forced) await provider.invalidateCredentials?.('discovery');
-      return this.#run({ provider, notes, ...needs, onRedirect: (begun) => this.#begin(state, begun) });
-    });
-    if (end.kind !== 'pending') state.pending.delete(this.#options.url);
-    if (end.kind === 'authorized' && end.renewed && end.token !== undefined) state.noteRenewed(end.token);
-    return end;
-  }
-
-  /** Other processes that use the same credentials are kept out where the provider can do that. */
-  #alone<T>(provider: OAuthClientProvider, work: () => Promise<T>): Promise<T> {
-    return isLockable(provider) ? provider.exclusively(work) : work();
-  }
-
-  /** Resolves when an answer came. */
-  #begin(state: ProviderState, begun: BegunFlow): Promise<void> {
-    const { url } = this.#options;
-    const before = state.pending.get(url);
-    return new Promise((answered) => {
-      const replaced = before === undefined ? 0 : before.replaced + 1;
-      const pending = { ...begun, replaced, answered: () => answered() };
-      before?.answered();
-      state.pending.set(url, pending);
-      this.#tell(pending);
-    });
-  }
-
-  #run(request: Omit<FlowRequest, 'serverUrl' | 'fetch'>): Promise<FlowEnd> {
-    const flow = runFlow({ ...request, serverUrl: this.#options.url, fetch: this.#fetch });
-    return this.#end.until(flow);
-  }
-
-  #landed(provider: OAuthClientProvider, end: FlowEnd): boolean {
     if (end.kind === 'pending') {
-      const pending = stateOf(provider).pending.get(this.#options.url);
-      if (pending !== undefined) this.#tell(pending);
+      if (pending !== null) this.#tell(pending);
       return false;
     }
     this.#problem = null;
-    if (end.kind === 'authorized') this.#granted(end);
+    if (end.kind === 'authorized') {
+      // Nobody need grant what was obtained without; where more is wanted, a renewal does not give it.
+      if (!end.renewed) this.#drop(pending);
+      this.#granted(end);
+    }
     return true;
   }
 
@@ -351,30 +276,21 @@ export class OAuthAuthorization implements PeerAuthorization {
     code: string,
     pending: PendingFlow | null,
   ): Promise<void> {
-    const notes = newNotes();
-    addSecrets(notes.secrets, code);
     try {
-      const redeem = (): Promise<FlowEnd> =>
-        this.#run({
-          provider,
-          notes,
-          scope: pending?.scope,
-          resourceMetadataUrl: pending?.resourceMetadataUrl ?? this.#resourceMetadataUrl,
-          redeemed: { code, iss: redemption.iss, pending },
-        });
-      const state = redemption.state ?? pending?.state ?? null;
-      const within = (): Promise<FlowEnd> =>
-        isLockable(provider) && state !== null ? provider.redeeming(state, redeem) : redeem();
-      const end = await stateOf(provider).alone(() => this.#alone(provider, within));
+      const end = await this.#flights.redeem(provider, {
+        code,
+        iss: redemption.iss,
+        state: redemption.state ?? pending?.state ?? null,
+        pending,
+        resourceMetadataUrl: this.#resourceMetadataUrl,
+      });
       this.#drop(pending);
       this.#problem = null;
       if (end.kind === 'authorized') this.#granted(end);
     } catch (error) {
-      const problem = await this.#wordsFor(error, notes);
-      this.#giveUp(pending, problem);
-      throw this.#error(problem);
-    } finally {
-      this.#keep(notes.secrets);
+      if (!(error instanceof FlowFailed)) throw error;
+      this.#giveUp(pending, error.message);
+      throw this.#error(error.message);
     }
   }
 
@@ -398,7 +314,11 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   #wordsFor(error: unknown, notes: FlowNotes): Promise<string> {
     if (error instanceof Ended) return Promise.resolve('the peer was removed or stopped');
-    return problemOf(error, notes, (text) => this.#options.redact(this.withoutSecrets(text)));
+    return problemOf(error, notes, (text) => this.#shown(text));
+  }
+
+  #shown(text: string): string {
+    return sanitizeText(this.#options.redact(this.withoutSecrets(text)), MAX_PROBLEM_LENGTH);
   }
 
   #error(problem: string): AuthorizationError {
@@ -412,26 +332,4 @@ export class OAuthAuthorization implements PeerAuthorization {
       this.#secrets.delete(oldest);
     }
   }
-}
-
-/** What went wrong in a flow that several wait for, in words. */
-class FlowFailed extends Error {}
-
-function together(one: string | undefined, other: string | undefined): string | undefined {
-  return usableScope([...new Set(`${one ?? ''} ${other ?? ''}`.split(' '))].join(' '));
-}
-
-async function tokensOf(provider: OAuthClientProvider): Promise<StoredOAuthTokens | undefined> {
-  return provider.tokens();
-}
-
-function isAnother(tokens: StoredOAuthTokens | undefined, refused: string | undefined): boolean {
-  return tokens !== undefined && tokens.access_token !== refused;
-}
-
-/** A person who looks at one request is not shown another, unless that one asks for more. */
-async function mayReplace(pending: PendingFlow, needs: Needs): Promise<boolean> {
-  if (!needs.forced || pending.replaced >= MAX_REPLACED) return false;
-  const { isStrictScopeSuperset } = await officialClient();
-  return isStrictScopeSuperset(needs.scope, pending.scope);
 }

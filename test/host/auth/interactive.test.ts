@@ -311,6 +311,24 @@ describe('more scope', () => {
     expect(await call(host)).toMatchObject({ status: 'ok' });
   });
 
+  test('that a person has not granted yet keeps no token from being renewed', async () => {
+    const { host, told, as, server } = await granted(new PlainProvider(), (_as, guarded) => {
+      guarded.scope = 'basic';
+      guarded.callScope = 'write';
+    });
+    expect((await call(host)).status).toBe('unavailable');
+    server.callScope = undefined;
+    as.expire();
+    expect(await call(host)).toMatchObject({ status: 'ok' });
+    expect(as.tokenRequests.at(-1)?.['grant_type']).toBe('refresh_token');
+    expect(host.peer('p').report().authorizationUrl).toBe(told[1]);
+    as.revoke();
+    for (let n = 0; n < 2; n += 1) expect((await call(host)).status).toBe('unavailable');
+    expect(told).toHaveLength(2);
+    await host.peer('p').authorize(await as.visit(told[1] ?? ''));
+    expect(await call(host)).toMatchObject({ status: 'ok' });
+  });
+
   test('that is never enough is asked for once', async () => {
     const { host, told, as } = await granted(new PlainProvider(), (_as, server) => {
       server.scope = 'basic';
