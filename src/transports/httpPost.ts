@@ -6,11 +6,12 @@ import type { Credentials, HttpAttempt } from './httpAuthorizer.js';
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
 import { Refusals, withCredentials } from './httpCredentials.js';
-import { closeCauseOf, describeError, isRefusedRequest } from './httpErrors.js';
+import { isRefusedRequest } from './httpErrors.js';
 import { type AnswerHeaders, firstValue, hearNonce, joinedValue } from './httpHeaders.js';
 import type { Line } from './httpPool.js';
 import type { PostContext } from './httpPostContext.js';
 import { readRedirect } from './httpRedirect.js';
+import { brokenEnd, redirectEnd, spoiltEnd, unwrittenEnd } from './postEnds.js';
 import type { Resumption } from './resumption.js';
 import type { Exchange, StreamEnd } from './transport.js';
 
@@ -20,7 +21,6 @@ type Unauthorized = Extract<StreamEnd, { kind: 'unauthorized' }>;
 
 /** An idle connection may turn out to be dead before anything is written; a second one in a row is a fault. */
 const MAX_RESENDS = 2;
-const MAX_DETAIL_LENGTH = 300;
 /**
  * So long the body is waited for where the head has said all. A body that hangs must not turn a refusal or a gateway's
  * error into silence, which would read as ambiguous (N5, N6).
@@ -184,7 +184,9 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.#reader = createAnswerReader(
       head,
       this.#answerContext(),
-      redirect === null ? undefined : this.#refused(redirect.detail),
+      redirect === null
+        ? undefined
+        : redirectEnd(redirect.detail, this.#redirected, this.#context.target.show),
     );
     const decoder = createBodyDecoder(joinedValue(headers['content-encoding']), this);
     if (typeof decoder === 'string') this.#endUnreadable(decoder);
@@ -237,9 +239,8 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
   }
 
   #endBroken(error: Error): void {
-    const cause = closeCauseOf(error, this.#reader !== null);
-    const detail = this.#show(cause.detail);
-    const broken: StreamEnd = { kind: 'broken', redirected: this.#redirected, cause: { ...cause, detail } };
+    const { show } = this.#context.target;
+    const broken = brokenEnd(error, this.#reader !== null, this.#redirected, show);
     this.#cut = broken;
     if (this.#reader === null) this.#end(broken);
     else if (this.#decoder !== null) this.#decoder.end();
@@ -306,42 +307,21 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     this.start();
   }
 
-  #refused(detail: string): StreamEnd {
-    const cause = { kind: 'redirected', detail: this.#show(detail), terminal: false } as const;
-    return { kind: 'unreachable', redirected: this.#redirected, cause };
-  }
-
   /** A body that cannot be decoded spoils a good answer; of a bad one the status is enough. */
   #endUnreadable(detail: string): void {
-    const spoilt: StreamEnd = {
-      kind: 'malformed',
-      status: this.#status,
-      redirected: this.#redirected,
-      detail: this.#show(detail),
-    };
+    const spoilt = spoiltEnd(this.#status, detail, this.#redirected, this.#context.target.show);
     this.#end(this.#reader?.cut(spoilt) ?? spoilt);
   }
 
   /** The socket was never given this request. Where an idle connection died in our hands, another one is tried. */
   #endUnwritten(error: Error): void {
-    const redirected = this.#redirected;
-    const detail = this.#show(describeError(error));
-    if (isRefusedRequest(error)) {
-      this.#end({ kind: 'broken', redirected, cause: { kind: 'host', detail } });
-    } else if (!this.#context.isConnectError(error) && this.#resends < MAX_RESENDS) {
+    const isFinal = isRefusedRequest(error) || this.#context.isConnectError(error);
+    if (!isFinal && this.#resends < MAX_RESENDS) {
       this.#resends += 1;
       this.start();
     } else {
-      this.#end({
-        kind: 'unreachable',
-        redirected,
-        cause: { kind: 'connect-failed', detail, terminal: false },
-      });
+      this.#end(unwrittenEnd(error, this.#redirected, this.#context.target.show));
     }
-  }
-
-  #show(text: string): string {
-    return this.#context.target.show(text, MAX_DETAIL_LENGTH);
   }
 
   #end(end: StreamEnd): void {

@@ -292,6 +292,10 @@ describe('an HTTP server', () => {
         response.writeHead(204).end();
         return;
       }
+      if (request.method === 'GET') {
+        response.writeHead(405).end();
+        return;
+      }
       const { id, method } = JSON.parse(request.body) as Message;
       methods.push(method);
       const reply = (result: object, headers: object = {}): void =>
