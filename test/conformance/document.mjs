@@ -29,7 +29,7 @@ const row = (scenario, results) => {
 export function resultsAsMarkdown(results) {
   const table = (scenarios) =>
     markdownTable(
-      ['scenario', MODERN, LEGACY, `${LEGACY}, refused`, 'checks'],
+      ['scenario', MODERN, LEGACY, `${LEGACY}, refused`, 'checks (each revision)'],
       [...scenarios].sort().map((scenario) => row(scenario, results)),
     );
   const passed = (leg, names) => {
