@@ -189,16 +189,21 @@ function responseOf(incoming: Incoming, notes: FlowNotes): Response {
   }
   if (status < 200 || status > 599) throw new AuthFetchError(`an answer has the HTTP status ${status}`);
   const text = incoming.body.toString('utf8');
-  const isFine = status < 300;
-  if (!isFine) notes.refusal = { status, code: errorCode(text) };
+  // Some tell of errors with 200, and the official package reads those as well.
+  const code = errorCode(text);
+  const isFine = status < 300 && code === null;
+  if (!isFine) notes.refusal = { status, code };
   const body = isFine ? text : redactor(secretForms(notes.secrets))(text);
   return new Response(BODILESS.has(status) ? null : body, { status, headers });
 }
 
+/** `unknown` where there is one that cannot be shown; null where there is none. */
 function errorCode(text: string): string | null {
   try {
-    const { error } = JSON.parse(text) as { readonly error?: unknown };
-    return typeof error === 'string' && /^[\w.-]{1,64}$/.test(error) ? error : null;
+    const body: unknown = JSON.parse(text);
+    if (typeof body !== 'object' || body === null || !('error' in body)) return null;
+    const { error } = body;
+    return typeof error === 'string' && /^[\w.-]{1,64}$/.test(error) ? error : 'unknown';
   } catch {
     return null;
   }

@@ -125,6 +125,20 @@ test('what an error repeats of a secret is taken out', async () => {
   expect(notes).toMatchObject({ grant: 'g', scope: null, refusal: { status: 400, code: null } });
 });
 
+test('also of an error that comes with 200, and of nothing else', async () => {
+  const server = await serve(({ url, body }, response) => {
+    const token = new URLSearchParams(body).get('refresh_token');
+    response.end(JSON.stringify(url === '/bad' ? { error: 'invalid_grant', token } : { token }));
+  });
+  const { fetch, notes } = fetching();
+  const values = { grant_type: 'refresh_token', refresh_token: 'refresh-1' };
+  expect(await (await fetch(`${server.origin}/good`, form(values))).json()).toEqual({ token: 'refresh-1' });
+  expect(notes.refusal).toBeNull();
+  const bad = await fetch(`${server.origin}/bad`, form(values));
+  expect(await bad.json()).toEqual({ error: 'invalid_grant', token: '[redacted]' });
+  expect(notes.refusal).toEqual({ status: 200, code: 'invalid_grant' });
+});
+
 test('what is not admitted is not contacted, by address or by name', async () => {
   const canary = await serve((_request, response) => response.end('{}'));
   const endpoint = new URL('https://93.184.216.34/mcp');
