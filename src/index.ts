@@ -28,11 +28,8 @@ export type {
 } from './calls/outcome.js';
 export type { CallFacts, CallPolicy } from './calls/policy.js';
 export type { CredentialStore } from './host/auth/credentialStore.js';
-export {
-  createOAuthProvider,
-  type LockableProvider,
-  type OAuthProviderOptions,
-} from './host/auth/oauthProvider.js';
+export { createOAuthProvider, type LockableProvider } from './host/auth/oauthProvider.js';
+export type { OAuthProviderOptions } from './host/auth/oauthProviderOptions.js';
 export type {
   BearerAuth,
   ClientCredentialsAuth,

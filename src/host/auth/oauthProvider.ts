@@ -13,29 +13,11 @@ import type {
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
 import { type CredentialStore, hasTexts, Records } from './credentialStore.js';
-import { type CheckedProviderOptions, checkProviderOptions } from './oauthProviderOptions.js';
-
-export interface OAuthProviderOptions {
-  /** Where the authorization server sends the person back to: `https:`, a loopback `http:` URL, or an own scheme. */
-  readonly redirectUrl: string | URL;
-  /** Shown to the person. Default `peerage`. */
-  readonly clientName?: string;
-  /** An `https:` URL with a path, under which the client's metadata lies: its client id where the server takes that. */
-  readonly clientMetadataUrl?: string;
-  /** Registered beforehand with this one authorization server; no other sees it. Default: registered when needed. */
-  readonly client?: { readonly clientId: string; readonly clientSecret?: string; readonly issuer: string };
-  /** Space-separated. Asked for where the server does not say what it needs. */
-  readonly scope?: string;
-  /**
-   * Called with the page where a person grants access. Default: nothing is opened. The URL is also in the peer's report
-   * and in the host's event `authorization`; a host neither waits for this nor minds what it throws.
-   */
-  readonly open?: (url: URL) => unknown;
-  /** Default: memory, gone with the process. */
-  readonly store?: CredentialStore;
-  /** Which peer and whose account the credentials are for. Needed with a store: two peers must not share tokens. */
-  readonly key?: string;
-}
+import {
+  type CheckedProviderOptions,
+  checkProviderOptions,
+  type OAuthProviderOptions,
+} from './oauthProviderOptions.js';
 
 /** What a provider may have besides, for those who drive it. */
 export interface LockableProvider extends OAuthClientProvider {

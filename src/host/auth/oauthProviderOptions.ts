@@ -1,9 +1,30 @@
-/** The checks of `createOAuthProvider`'s options, and its defaults. */
+/** The options of `createOAuthProvider`, their checks and defaults. */
 import { isLoopback, issuerProblem } from '../authChecks.js';
 import { ConfigurationError, type PathSegment } from '../errors.js';
 import { PACKAGE_NAME } from '../version.js';
 import type { CredentialStore } from './credentialStore.js';
-import type { OAuthProviderOptions } from './oauthProvider.js';
+
+export interface OAuthProviderOptions {
+  /** Where the authorization server sends the person back to: `https:`, a loopback `http:` URL, or an own scheme. */
+  readonly redirectUrl: string | URL;
+  /** Shown to the person. Default `peerage`. */
+  readonly clientName?: string;
+  /** An `https:` URL with a path, under which the client's metadata lies: its client id where the server takes that. */
+  readonly clientMetadataUrl?: string;
+  /** Registered beforehand with this one authorization server; no other sees it. Default: registered when needed. */
+  readonly client?: { readonly clientId: string; readonly clientSecret?: string; readonly issuer: string };
+  /** Space-separated. Asked for where the server does not say what it needs. */
+  readonly scope?: string;
+  /**
+   * Called with the page where a person grants access. Default: nothing is opened. The URL is also in the peer's report
+   * and in the host's event `authorization`; a host neither waits for this nor minds what it throws.
+   */
+  readonly open?: (url: URL) => unknown;
+  /** Default: memory, gone with the process. */
+  readonly store?: CredentialStore;
+  /** Which peer and whose account the credentials are for. Needed with a store: two peers must not share tokens. */
+  readonly key?: string;
+}
 
 export interface CheckedProviderOptions {
   readonly redirectUrl: string;

@@ -6,8 +6,8 @@ import {
   createOAuthProvider,
   isLockable,
   type LockableProvider,
-  type OAuthProviderOptions,
 } from '../../../src/host/auth/oauthProvider.js';
+import type { OAuthProviderOptions } from '../../../src/host/auth/oauthProviderOptions.js';
 import { ConfigurationError } from '../../../src/host/errors.js';
 import { type GrantingServer, grantingServer } from './grantingServer.js';
 
