@@ -7,6 +7,9 @@ import { createSimulatedClock } from '../../../src/testing/clock.js';
 import { type AuthServer, authServer, type GuardedServer, guardedServer, guest } from './fakeAuthServer.js';
 import { PlainProvider } from './plainProvider.js';
 
+/** A busy machine is not to fail a test. */
+const PATIENCE = { timeout: 20_000 };
+
 // The official package tells of what it gives up.
 beforeEach(() => {
   const warned = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
@@ -102,7 +105,7 @@ describe('a peer that answers 401', () => {
     const server = await guardedServer(as);
     const { host, told } = guest({ p: { url: server.url, auth: new Waiting() } });
     const started = host.start();
-    await vi.waitFor(() => expect(told).toHaveLength(1));
+    await vi.waitFor(() => expect(told).toHaveLength(1), PATIENCE);
     await host.peer('p').authorize(await as.visit(told[0] ?? ''));
     await started;
     back();
@@ -121,7 +124,7 @@ describe('a peer that answers 401', () => {
       { clock, probeTimeoutMs: 3000 },
     );
     const started = host.start();
-    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1));
+    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1), PATIENCE);
     clock.advance(3000);
     await started;
     const report = host.peer('p').report();
@@ -382,7 +385,7 @@ test('what was listed for one owner is listed anew for the next', async () => {
   as.access.set('token-of-another', { scope: '', family: { revoked: false }, valid: true });
   provider.kept = { access_token: 'token-of-another', token_type: 'Bearer' };
   expect(await call(host)).toMatchObject({ status: 'ok' });
-  await vi.waitFor(() => expect(server.count('tools/list')).toBe(2));
+  await vi.waitFor(() => expect(server.count('tools/list')).toBe(2), PATIENCE);
   as.expire();
 });
 

@@ -8,6 +8,8 @@ import { MAX_REFUSALS, type Refusal } from '../../../src/transports/httpAuthoriz
 import { type Auth, authServer, guardedServer, guest } from './fakeAuthServer.js';
 import { PlainProvider } from './plainProvider.js';
 
+/** A busy machine is not to fail a test. */
+const PATIENCE = { timeout: 20_000 };
 const SECRET = 'a secret of the machine';
 
 beforeEach(() => {
@@ -278,7 +280,7 @@ describe('after close', () => {
     const { authorization } = alone(provider, server.url);
     const credentials = await authorization.credentials(attempt);
     const refused = authorization.refused(refusal({ credentials }));
-    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1));
+    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1), PATIENCE);
     authorization.close();
     expect(await refused).toBe(false);
     expect(authorization.credentials(attempt)).toBeNull();
@@ -295,7 +297,7 @@ describe('after close', () => {
     const [one, two] = [alone(provider, server.url), alone(provider, server.url)];
     const first = one.authorization.refused(refusal());
     const second = two.authorization.refused(refusal());
-    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1));
+    await vi.waitFor(() => expect(as.count('/.well-known/oauth-authorization-server')).toBe(1), PATIENCE);
     as.hanging.clear();
     one.authorization.close();
     expect(await first).toBe(false);
