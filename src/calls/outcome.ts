@@ -103,6 +103,11 @@ export interface CallOptions {
   readonly onProgress?: (progress: CallProgress) => void;
   /** Extra `_meta` of this request; the protocol's own keys are never overwritten. */
   readonly meta?: JsonObject;
+  /**
+   * Whether the arguments are held against the tool's `inputSchema` before anything is sent. `false` leaves the judging
+   * to the server: for schemas that cannot be used here, or where `null` is sent for what is optional. Default true.
+   */
+  readonly validateArguments?: boolean;
 }
 
 export interface CallProgress {

@@ -328,6 +328,21 @@ describe('calls', () => {
     expect(fake.heard).toHaveLength(before);
   });
 
+  it('leaves the judging of arguments to the server where the caller says so, but for what is no JSON', async () => {
+    const fake = modernFake();
+    const host = hostWith({ one: fake });
+    await host.start();
+    const options = { validateArguments: false };
+    expect(await host.call('search', { q: null }, options)).toMatchObject({
+      status: 'ok',
+      result: { content: [{ type: 'text', text: '{"q":null}' }] },
+    });
+    expect(await host.call('search', [] as never, options)).toMatchObject({ status: 'invalid-arguments' });
+    expect(await host.call('search', { q: null }, { validateArguments: true })).toMatchObject({
+      status: 'invalid-arguments',
+    });
+  });
+
   it('validates and sends what the arguments are as JSON', async () => {
     const fake = modernFake();
     const host = hostWith({ one: fake });
