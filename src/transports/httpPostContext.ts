@@ -3,7 +3,6 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from './clock.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
 import type { LineRequest } from './httpPool.js';
-import type { HttpPost } from './httpPost.js';
 import type { HttpTarget } from './httpTarget.js';
 import type { Resumption } from './resumption.js';
 import type { StreamPlace } from './sseMessages.js';
@@ -29,5 +28,5 @@ export interface PostContext {
   /** Goes on with an answer whose stream ended early, if the era has that; else null. Default: null. */
   resume?(exchange: Exchange, from: StreamPlace, ended: (end: StreamEnd) => void): Resumption | null;
   /** Nothing more comes of this post. Called before `exchange.onEnd`. */
-  over(post: HttpPost): void;
+  over(post: { readonly exchange: Exchange }): void;
 }
