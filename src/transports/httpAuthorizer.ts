@@ -39,5 +39,5 @@ export interface HttpAuthorizer {
   heardNonce(attempt: HttpAttempt, nonce: string): void;
 }
 
-/** So often at most one message is refused before that is its answer. */
+/** So often at most one message is sent again with other credentials; refused once more, that is its answer. */
 export const MAX_REFUSALS = 3;

@@ -2,7 +2,8 @@
 import type { OAuthClientProvider, StoredOAuthTokens } from '@modelcontextprotocol/client';
 import type { AuthFetch } from './authFetch.js';
 import { Ended, type Ending } from './ending.js';
-import { type FlowEnd, type FlowRequest, runFlow } from './flow.js';
+import { type FlowRequest, runFlow } from './flow.js';
+import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes, newNotes } from './flowNotes.js';
 import { mayReplace, type Needs } from './needs.js';
 import { isLockable } from './oauthProvider.js';

@@ -5,6 +5,7 @@ import type {
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
 import type { AuthFetch } from './authFetch.js';
+import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes } from './flowNotes.js';
 import { officialClient } from './officialClient.js';
 import type { BegunFlow, PendingFlow } from './providerState.js';
@@ -32,19 +33,6 @@ export interface FlowRequest {
     readonly pending: PendingFlow | null;
   };
 }
-
-export type FlowEnd =
-  | {
-      readonly kind: 'authorized';
-      readonly token: string | undefined;
-      /** By a refresh token: nobody else than before. */
-      readonly renewed: boolean;
-      readonly scope: string | undefined;
-    }
-  /** A person is asked, by this flow or by one before. */
-  | { readonly kind: 'pending' }
-  /** Somebody else obtained other credentials in the meantime. */
-  | { readonly kind: 'elsewhere' };
 
 /** Thrown through `auth`, where what it would do next does harm. */
 class Elsewhere extends Error {}

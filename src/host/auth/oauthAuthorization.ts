@@ -12,7 +12,7 @@ import { problemOf } from './authorizationProblem.js';
 import { type Challenge, readChallenge } from './challenge.js';
 import { Ended, Ending } from './ending.js';
 import { Flights, FlowFailed, isAnother } from './flights.js';
-import type { FlowEnd } from './flow.js';
+import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes, newNotes, secretForms } from './flowNotes.js';
 import { furtherNeeds, type Needs, together } from './needs.js';
 import type { PeerAuthorization, PeerAuthorizationOptions } from './peerAuthorization.js';

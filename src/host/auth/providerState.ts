@@ -1,7 +1,7 @@
 /** What peers that are given one and the same provider share: turns, flows that wait for a person, tokens renewed. */
 import { hash } from 'node:crypto';
 import type { OAuthClientProvider, OAuthDiscoveryState } from '@modelcontextprotocol/client';
-import type { FlowEnd } from './flow.js';
+import type { FlowEnd } from './flowEnd.js';
 
 /** An authorization request that waits for a person. The verifier is kept with it: another flow has another one. */
 export interface PendingFlow {
