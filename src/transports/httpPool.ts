@@ -13,6 +13,8 @@ import { lookupWithLoopback } from './loopbackLookup.js';
 /** One connection of the pool after another; at most one request is on it at a time. */
 export interface Line {
   socket: Socket | null;
+  /** Clock time at which it was connected, or was given a request. */
+  usedAt: number;
 }
 
 /** What undici is given. It wraps the handler on its way to a line, so who sends travels with the options. */
@@ -43,7 +45,10 @@ export interface HttpPoolOptions {
 
 /** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
 const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
-/** Below the 5 s after which servers on Node close an idle connection: a message must not meet the close halfway. */
+/**
+ * Below the 5 s after which servers on Node close an idle connection: a message must not meet the close halfway. A
+ * connection that was given its last request longer ago is not used again, however late undici's timer is.
+ */
 const KEEP_ALIVE_MS = 4000;
 
 /** undici costs more than the rest of the package together: only who has an HTTP peer pays for it. */
@@ -66,7 +71,7 @@ export async function createHttpPool(options: HttpPoolOptions): Promise<HttpPool
   );
   const pool = new Pool(options.origin, {
     keepAliveTimeout: KEEP_ALIVE_MS,
-    factory: (origin, clientOptions) => clientWithLine(Client, origin, clientOptions, connect),
+    factory: (origin, clientOptions) => clientWithLine(Client, origin, clientOptions, connect, options.clock),
   });
   return {
     dispatch: (request, handler) => void pool.dispatch(request, handler),
@@ -118,19 +123,25 @@ function clientWithLine(
   origin: URL,
   options: object,
   connect: WatchedConnect,
+  clock: Clock,
 ): Client {
-  const line: Line = { socket: null };
+  const line: Line = { socket: null, usedAt: 0 };
   const client = new UndiciClient(origin, {
     ...options,
     connect: (connection, callback) =>
       connect(connection, (...result) => {
         [, line.socket] = result;
+        line.usedAt = clock.now();
         callback(...result);
       }),
   });
   const dispatch = client.dispatch.bind(client);
   client.dispatch = (request, handler) => {
     if ('caller' in request) (request as LineRequest).caller.line = line;
+    const now = clock.now();
+    // A process that was held up comes here before the timer: the request then waits for another connection.
+    if (now - line.usedAt > KEEP_ALIVE_MS && client.stats.running === 0) line.socket?.destroy();
+    line.usedAt = now;
     return dispatch(request, handler);
   };
   return client;

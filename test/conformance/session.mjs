@@ -39,15 +39,15 @@ export class Session {
   }
 
   /** A call whose outcome must be `ok`. Where the server wants more than was granted, it is granted. */
-  async call(name, args = {}) {
-    const outcome = await this.attempt(name, args);
+  async call(name, args = {}, options = {}) {
+    const outcome = await this.#attempt(name, args, options);
     if (outcome.status !== 'ok') throw new Error(`${name}: ${outcome.status}: ${outcome.message}`);
     return outcome.result;
   }
 
-  async attempt(name, args = {}) {
+  async #attempt(name, args, options) {
     for (;;) {
-      const outcome = await this.host.call(this.tool(name).name, args);
+      const outcome = await this.host.call(this.tool(name).name, args, options);
       if (outcome.status === 'ok' || !(await this.#grantAll())) return outcome;
     }
   }

@@ -1,7 +1,9 @@
 /** How connections are used: how many, for how long, and that nothing below this package has deadlines of its own. */
 import type { ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/transports/clock.js';
 import { createBodyDecoder } from '../../src/transports/httpBody.js';
 import { answerJson, client, JSON_ANSWER, serve } from './httpHarness.js';
 
@@ -90,6 +92,48 @@ describe('how many', () => {
       await server.quietAfterFirst();
       expect(server.connections()).toBe(count);
     }
+  });
+});
+
+describe('a connection that was used long ago', () => {
+  test('is not used again, also where this process was too busy to close it in time', async () => {
+    const server = await serve((_request, response) => answerJson(response));
+    // undici's timer follows real time and has not run out: it is as late as it can be.
+    let offsetMs = 0;
+    const clock = { ...systemClock, now: () => performance.now() + offsetMs };
+    const { post } = await client({ url: server.origin, clock });
+    const waits: [number, number][] = [
+      [0, 1],
+      [0, 1],
+      [4_500, 2],
+      [0, 2],
+      [4_500, 3],
+    ];
+    for (const [waitMs, expected] of waits) {
+      offsetMs += waitMs;
+      expect(await post().ended).toMatchObject({ kind: 'complete' });
+      expect(server.connections()).toBe(expected);
+      // undici gives a connection back a turn after its answer.
+      await setImmediate();
+    }
+  });
+
+  test('is left alone while a request is on it', async () => {
+    const waiting: ServerResponse[] = [];
+    const server = await serve((request, response) => {
+      if (request.body === 'waits') waiting.push(response);
+      else answerJson(response);
+    });
+    let offsetMs = 0;
+    const clock = { ...systemClock, now: () => performance.now() + offsetMs };
+    const { post } = await client({ url: server.origin, clock });
+    const slow = post({ text: 'waits' });
+    await vi.waitFor(() => expect(waiting).toHaveLength(1));
+    offsetMs += 60_000;
+    expect(await post().ended).toMatchObject({ kind: 'complete' });
+    for (const response of waiting) answerJson(response);
+    expect(await slow.ended).toMatchObject({ kind: 'complete' });
+    expect(server.connections()).toBe(2);
   });
 });
 
