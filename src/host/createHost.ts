@@ -326,7 +326,8 @@ class PeerFacade implements PeerHandle {
 
   async authorize(response?: AuthorizationResponse): Promise<PeerReport> {
     await this.owner.authorize(response);
-    return this.runtime.whenReady(this.owner);
+    // Who does not wait for it must not be crashed by a host that stops meanwhile.
+    return this.runtime.whenReady(this.owner).catch(() => this.owner.report());
   }
 
   waitUntil(...[what, options]: Parameters<PeerHandle['waitUntil']>): Promise<PeerReport> {

@@ -121,7 +121,7 @@ export interface PeerHandle {
   /**
    * Goes on after authorization was granted: redeems what came back, where there is something, then probes again, if
    * the peer is `unavailable` or `reconnecting`, or lists the tools again, where that failed. Resolves with the report
-   * when the peer has settled.
+   * when the peer has settled, was removed, or the host stops.
    *
    * @param response what came to the redirect URL: the whole URL, or its parameters. Absent: the credentials are there
    *   already

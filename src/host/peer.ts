@@ -99,7 +99,12 @@ export class PeerOwner implements WiredPeer {
     this.authorizing =
       this.authorization === null || !('url' in options.config)
         ? null
-        : new Authorizing(this.authorization, options.config.url, () => this.granted());
+        : new Authorizing(this.authorization, options.config.url, {
+            isNegotiating: () => isNegotiating(this.state),
+            isUnauthorized: () =>
+              this.state === 'unavailable' && this.chart.snapshot?.context.reason?.code === 'unauthorized',
+            probeAgain: () => this.inTurn({ type: 'host.authorized' }),
+          });
     this.transport = options.transport(this.authorizing ?? undefined);
     this.chart = new PeerChart(this.redact);
     this.ledger = new Ledger({
@@ -196,7 +201,6 @@ export class PeerOwner implements WiredPeer {
     const state = snapshot.value as PeerStateName;
     if (state === this.path.at(-1)) return false;
     this.hasCallableState = snapshot.hasTag('callable');
-    if (this.hasCallableState) this.authorizing?.settled();
     this.callChannel = null;
     this.path.push(state);
     if (this.path.length > MAX_PATH) this.path.shift();
@@ -208,6 +212,7 @@ export class PeerOwner implements WiredPeer {
     }
     if (!this.hasCallableState) this.leftService(state);
     this.gate.wakeAll();
+    this.authorizing?.observed(this.hasCallableState);
     return true;
   }
 
@@ -322,16 +327,9 @@ export class PeerOwner implements WiredPeer {
       }
       await this.authorization.redeem(response);
     }
-    this.authorizing?.settled();
     if (this.isCallable && this.lists.toolsProblem !== null) await this.lists.relistTools();
-    else this.inTurn({ type: 'host.authorized' });
-  }
-
-  /** Other credentials are there than those that were refused, and nothing on the wire waits for them. */
-  private granted(): void {
-    if (this.state !== 'unavailable' || this.chart.snapshot?.context.reason?.code !== 'unauthorized') return;
-    this.authorizing?.used();
-    this.inTurn({ type: 'host.authorized' });
+    else if (this.authorizing === null) this.inTurn({ type: 'host.authorized' });
+    else this.authorizing.granted();
   }
 
   /** Whose answers it may be given from the cache. */

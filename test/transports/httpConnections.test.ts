@@ -1,6 +1,6 @@
 /** How connections are used: how many, for how long, and that nothing below this package has deadlines of its own. */
 import type { ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/transports/clock.js';
@@ -114,7 +114,7 @@ describe('a connection that was used long ago', () => {
       expect(await post().ended).toMatchObject({ kind: 'complete' });
       expect(server.connections()).toBe(expected);
       // undici gives a connection back a turn after its answer.
-      await setImmediate();
+      await nextTurn();
     }
   });
 

@@ -5,19 +5,29 @@ import type { Credentials, HttpAttempt, HttpAuthorizer, Refusal } from '../../tr
 /** So often in a row a peer probes again by itself because credentials were obtained that it then refused. */
 const MAX_OWN_GRANTS = 2;
 
+/** How the peer stands, and what it does. */
+export interface AuthorizedPeer {
+  /** A probe or `initialize` is under way. */
+  isNegotiating(): boolean;
+  /** It is `unavailable`, since it was refused. */
+  isUnauthorized(): boolean;
+  probeAgain(): void;
+}
+
 export class Authorizing implements HttpAuthorizer {
   private readonly inner: HttpAuthorizer;
   private readonly url: URL;
-  private readonly onGranted: () => void;
+  private readonly peer: AuthorizedPeer;
   /** What the last attempt carried. During `initialize` nothing else is on its way. */
   private last: Credentials | null = null;
   private grants = 0;
+  /** Credentials came while a negotiation was under way that may not have had them. */
+  private isGranted = false;
 
-  /** @param onGranted there are other credentials than those that were refused */
-  constructor(inner: HttpAuthorizer, url: string, onGranted: () => void) {
+  constructor(inner: HttpAuthorizer, url: string, peer: AuthorizedPeer) {
     this.inner = inner;
     this.url = new URL(url);
-    this.onGranted = onGranted;
+    this.peer = peer;
   }
 
   credentials(attempt: HttpAttempt): Credentials | null | Promise<Credentials | null> {
@@ -32,11 +42,8 @@ export class Authorizing implements HttpAuthorizer {
     });
   }
 
-  async refused(refusal: Refusal): Promise<boolean> {
-    const again = await this.inner.refused(refusal);
-    // The message that was refused may have been given up: whoever can use it is told all the same.
-    if (again && this.grants < MAX_OWN_GRANTS) this.onGranted();
-    return again;
+  refused(refusal: Refusal): Promise<boolean> {
+    return this.ask(refusal, true);
   }
 
   heardNonce(attempt: HttpAttempt, nonce: string): void {
@@ -46,16 +53,41 @@ export class Authorizing implements HttpAuthorizer {
   /** `initialize` was refused. It is not sent again in its negotiation (N9); with other credentials there is a new one. */
   seek({ status, challenge }: UnauthorizedOutcome): void {
     const attempt = { method: 'POST', url: this.url } as const;
-    this.refused({ attempt, status, challenge, credentials: this.last, count: 1 }).catch(() => undefined);
+    const refusal = { attempt, status, challenge, credentials: this.last, count: 1 };
+    this.ask(refusal, false).catch(() => undefined);
   }
 
-  /** The peer probes again by itself. */
-  used(): void {
-    this.grants += 1;
-  }
-
-  /** The peer serves, or a person granted something: whatever comes is another matter. */
-  settled(): void {
+  /** A person granted something: a peer that does not serve, or is about to be refused, probes anew. */
+  granted(): void {
     this.grants = 0;
+    if (this.peer.isNegotiating()) this.isGranted = true;
+    else this.peer.probeAgain();
+  }
+
+  /** The state of the peer is another one. */
+  observed(isCallable: boolean): void {
+    if (isCallable) {
+      this.grants = 0;
+      this.isGranted = false;
+    } else if (this.isGranted && !this.peer.isNegotiating()) {
+      this.isGranted = false;
+      // When everybody has heard of the state.
+      queueMicrotask(() => this.use());
+    }
+  }
+
+  /** @param isAwaited the message that was refused is sent again, unless it was given up meanwhile */
+  private async ask(refusal: Refusal, isAwaited: boolean): Promise<boolean> {
+    const again = await this.inner.refused(refusal);
+    if (again && this.grants < MAX_OWN_GRANTS && !(isAwaited && this.peer.isNegotiating())) {
+      this.grants += 1;
+      this.use();
+    }
+    return again;
+  }
+
+  private use(): void {
+    if (this.peer.isNegotiating()) this.isGranted = true;
+    else if (this.peer.isUnauthorized()) this.peer.probeAgain();
   }
 }

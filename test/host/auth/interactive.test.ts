@@ -109,8 +109,7 @@ describe('a peer that answers 401', () => {
     await host.peer('p').authorize(await as.visit(told[0] ?? ''));
     await started;
     back();
-    await host.peer('p').waitUntil('settled');
-    if (!host.peer('p').callable) await host.peer('p').authorize();
+    await host.peer('p').waitUntil('callable');
     expect(await call(host)).toMatchObject({ status: 'ok' });
   });
 
