@@ -124,10 +124,16 @@ for (const leg of wanted) results.push(...(await runLeg(leg)));
 if (full) {
   for (const [leg, { revision, judged }] of Object.entries(legs)) {
     if (!judged) continue;
-    console.log(`\nthe official report for ${revision}`);
-    const outputDir = join(dir, `official-${leg}`);
-    const { code, output } = await suite.report({ revision, command, env: {}, outputDir });
-    console.log(output.slice(output.lastIndexOf('=== ')));
+    // It starts forty clients at once, and its servers have one process among them: on a machine with other work they may
+    // close connections that are in use. So it may have a second try; what is strict is above, one by one.
+    let code = 1;
+    for (let attempt = 1; code !== 0 && attempt <= 2; attempt += 1) {
+      console.log(`\nthe official report for ${revision}${attempt === 1 ? '' : ', once more'}`);
+      const outputDir = join(dir, `official-${leg}-${attempt}`);
+      const report = await suite.report({ revision, command, env: {}, outputDir });
+      console.log(report.output.slice(report.output.lastIndexOf('=== ')));
+      code = report.code;
+    }
     if (code !== 0) failures.push(`the official report for ${revision} ended with ${code}`);
   }
 }
