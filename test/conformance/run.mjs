@@ -7,7 +7,6 @@
 // There is no file of expected failures. Exit code 0: everything passed, on the wire too, and the table in
 // docs/conformance.md is as this run found it; a full run writes it, `--check-docs` only compares.
 
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +20,6 @@ import { judgeWire, readRecord } from './wireCheck.mjs';
 
 const AT_A_TIME = 2;
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const options = parseArgs({
   options: {
@@ -47,10 +45,6 @@ process.on('exit', () => {
   else rmSync(dir, { recursive: true, force: true });
 });
 
-if (!existsSync(join(root, 'dist/index.js'))) {
-  const built = spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: 'inherit' });
-  if (built.status !== 0) process.exit(1);
-}
 const suite = installSuite();
 console.log(
   `conformance ${suiteVersion} on Node ${suite.nodeVersion}, the client on Node ${process.version}`,
