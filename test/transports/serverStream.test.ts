@@ -366,6 +366,41 @@ describe('ends, and is opened again', () => {
     expect(peer.streams.at(-1)).toEqual({ state: 'open', resumed: false });
   });
 
+  test('a refusal long after another one is not the second in a row', async () => {
+    const open: Answer = (_request, response) => openEvents(response, event(NOTE));
+    const ends: Answer = (_request, response) => response.writeHead(200, EVENTS).end();
+    const peer = await reopening(say(400), ends, say(400), open);
+    for (let count = 3; count <= 5; count += 1) {
+      await streamWaits(peer.clock);
+      peer.next();
+      await peer.seen(count);
+    }
+    await peer.until(() => peer.unasked.length === 1);
+    expect(peer.streams.map(({ state }) => state)).toEqual(['open', 'waiting', 'open', 'waiting', 'open']);
+  });
+
+  test('a silence that breaks was a stream, if it was a long one', async () => {
+    const held: ServerResponse[] = [];
+    const peer = await legacyPeer({
+      get: (_request, response) => {
+        if (held.length === 0) held.push(response);
+        // A request that got no word is sent once more before it counts as failed.
+        else if (peer.gets.length === 2) response.socket?.destroy();
+        else openEvents(response, event(NOTE));
+      },
+    });
+    const opened = peer.openStream();
+    await peer.seen(1);
+    peer.clock.advance(300);
+    await opened;
+    peer.clock.advance(30_000);
+    held[0]?.socket?.destroy();
+    await peer.until(() => peer.streams.length === 1);
+    peer.clock.advance(await streamWaits(peer.clock));
+    await peer.until(() => peer.unasked.length === 1);
+    expect(peer.streams.map(({ state }) => state)).toEqual(['waiting', 'open']);
+  });
+
   test('500, 429 and a broken connection are waited for, a fault each; Retry-After is kept', async () => {
     const cut: Answer = (_request, response) => response.socket?.destroy();
     const open: Answer = (_request, response) => openEvents(response, event(NOTE));
