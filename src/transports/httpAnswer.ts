@@ -41,6 +41,11 @@ export interface AnswerContext {
 }
 
 export interface AnswerReader {
+  /**
+   * What the answer came to where the head says all: nothing in the body could make it an answer of the peer's MCP layer,
+   * or change what is done about it (N6). What the body says may still be shown, or forbid. Null: it is for the body.
+   */
+  readonly decided: StreamEnd | null;
   /** Where the reader of an event stream is; null for other bodies. */
   readonly place: StreamPlace | null;
   /** Takes bytes of the body. An end: nothing more is wanted, the rest may be thrown away. */
@@ -93,8 +98,13 @@ export function createAnswerReader(
     hand: good || mayBeError ? context.deliver : context.overhear,
     finish: (body) => refusal ?? endOf(head, body, context),
   };
-  return mediaType === EVENT_STREAM ? readEvents(reading) : readWhole(reading);
+  const isPage = isSuccess(status) && HTML_TYPES.has(mediaType);
+  const isDecided = refusal !== undefined || isPage || isDecidedByStatus(status);
+  const decided = isDecided ? reading.finish(NO_TEXT) : null;
+  return { decided, ...(mediaType === EVENT_STREAM ? readEvents(reading) : readWhole(reading)) };
 }
+
+type BodyReader = Omit<AnswerReader, 'decided'>;
 
 /** What the body turned out to be. `text` is absent where it is longer than the limit, cut off or no UTF-8. */
 interface Body {
@@ -108,7 +118,7 @@ export const EVENT_STREAM = 'text/event-stream';
 const JSON_TYPE = 'application/json';
 const NO_TEXT: Body = { empty: false, text: undefined };
 
-function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): AnswerReader {
+function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): BodyReader {
   const reader = createSseReader(maxBytes, hand, (data) => overhearWhole(data, context.overhear));
   return {
     place: reader,
@@ -129,7 +139,7 @@ function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): A
   };
 }
 
-function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): AnswerReader {
+function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): BodyReader {
   const gatherer = createByteGatherer();
   /** A body may be whole and never end: a wrong `Content-Length`, no last chunk. */
   const jsonEnd = head.negotiates ? createJsonEnd() : null;
@@ -224,11 +234,7 @@ function malformed(head: AnswerHead, detail: string, context: AnswerContext): St
   return { kind: 'malformed', status, redirected, detail: context.show(detail, MAX_DETAIL_LENGTH) };
 }
 
-/**
- * Whether the head says all: nothing in the body could make it an answer of the peer's MCP layer, or change what is done
- * about it (N6). What the body says may still be shown.
- */
-export function isDecidedByStatus(status: number): boolean {
+function isDecidedByStatus(status: number): boolean {
   return (status >= 300 && status < 400) || status === 401 || status === 403 || isNoSignal(status);
 }
 

@@ -1,7 +1,7 @@
 /** One message on its way over HTTP: the POST, its redirects, and its answer. */
 import type { Dispatcher } from 'undici';
 import type { AnswerHead, AnswerReader } from './httpAnswer.js';
-import { createAnswerReader, isDecidedByStatus, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
+import { createAnswerReader, MAX_ERROR_BODY_BYTES, mediaTypeOf } from './httpAnswer.js';
 import type { Credentials, HttpAttempt } from './httpAuthorizer.js';
 import type { BodyConsumer, BodyDecoder } from './httpBody.js';
 import { createBodyDecoder } from './httpBody.js';
@@ -141,15 +141,13 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     }
     exchange.written = true;
     exchange.refusal = null;
+    exchange.decided = null;
     this.#running = true;
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    if (status < 200) return;
+    if (status < 200 || this.#settled) return;
     this.#status = status;
-    if (isDecidedByStatus(status)) {
-      this.#patience = this.#context.clock.setTimeout(() => this.#endOfPatience(), DECIDED_BODY_TIMEOUT_MS);
-    }
     hearNonce(this.#context.authorizer, this.#attempt, headers);
     const location = headers['location'];
     const mayFollow = this.exchange.method !== 'initialize';
@@ -157,6 +155,9 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     const redirect = readRedirect(status, single, this.#url, this.#redirects, mayFollow);
     if (redirect?.kind === 'follow') {
       this.#following = redirect.url;
+      // Also where the rest of it does not come in time (N8).
+      this.exchange.redirected = true;
+      this.#waitALittle();
       return;
     }
     const hadSession = this.#headers['mcp-session-id'] !== undefined;
@@ -188,6 +189,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
         ? undefined
         : redirectEnd(redirect.detail, this.#redirected, this.#context.target.show),
     );
+    if (this.#reader.decided !== null) {
+      this.exchange.decided = this.#reader.decided;
+      this.#waitALittle();
+    }
     const decoder = createBodyDecoder(joinedValue(headers['content-encoding']), this);
     if (typeof decoder === 'string') this.#endUnreadable(decoder);
     else this.#decoder = decoder;
@@ -223,6 +228,10 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     else if (this.#following !== null) this.#follow(this.#following);
     else if (!handedOver) this.#endUnwritten(error);
     else this.#endBroken(error);
+  }
+
+  #waitALittle(): void {
+    this.#patience = this.#context.clock.setTimeout(() => this.#endOfPatience(), DECIDED_BODY_TIMEOUT_MS);
   }
 
   #endOfPatience(): void {

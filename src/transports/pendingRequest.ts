@@ -47,6 +47,7 @@ export class PendingRequest implements Exchange {
   written = false;
   redirected = false;
   refusal: Exchange['refusal'] = null;
+  decided: StreamEnd | null = null;
   /** Null once it is settled. */
   timer: unknown = null;
   timeoutMs = 0;
@@ -105,11 +106,13 @@ export class PendingRequest implements Exchange {
 
   /**
    * Nothing came: `outcome` says how that ended. Where the last that came was a refusal, and credentials for it were
-   * being obtained, the refusal is the answer: silence would read as ambiguous (N5, N6).
+   * being obtained, the refusal is the answer, and where it was a head that says all, that is: silence would read as
+   * ambiguous (N5, N6).
    */
   settleUnanswered(outcome: Outcome): void {
-    const { refusal, written, redirected } = this;
-    this.settle(refusal === null ? outcome : { kind: 'unauthorized', written, redirected, ...refusal });
+    const { refusal, decided, written, redirected } = this;
+    if (refusal !== null) this.settle({ kind: 'unauthorized', written, redirected, ...refusal });
+    else this.settle(decided === null ? outcome : this.outcomeOf(decided));
   }
 
   settle(outcome: Outcome): void {

@@ -48,6 +48,14 @@ export class PostedMessage implements Exchange {
     this.message.refusal = value;
   }
 
+  get decided(): StreamEnd | null {
+    return this.message.decided ?? null;
+  }
+
+  set decided(end: StreamEnd | null) {
+    this.message.decided = end !== null && isTaken(end) ? null : end;
+  }
+
   get isAwaited(): boolean {
     return this.message.isAwaited;
   }

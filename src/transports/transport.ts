@@ -75,6 +75,11 @@ export interface Exchange {
    * is sent anew. Whoever gives the message up in between knows why it has no answer: it is not silence (N5).
    */
   refusal: { readonly status: 401 | 403; readonly challenge: string | null } | null;
+  /**
+   * HTTP: set while the body is waited for of an answer whose head says all, such as a gateway's error or a page. Whoever
+   * gives the message up in between knows it: a body that hangs is not silence either (N5, N6).
+   */
+  decided?: StreamEnd | null;
   /** Whether somebody still waits for an answer. Where nobody does, a stream that ended early is not resumed. */
   readonly isAwaited: boolean;
   mayWrite(): boolean;
