@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createHost } from '../../src/host/createHost.js';
 import type { Host } from '../../src/host/facade.js';
-import type { JsonObject } from '../../src/protocol/jsonRpc.js';
+import type { JsonObject, JsonValue } from '../../src/protocol/jsonRpc.js';
 import { type Arrived, ModernHttpServer } from './modernHttpServer.js';
 
 const hosts: Host[] = [];
@@ -138,6 +138,29 @@ describe('a server that answers everything with an event stream', () => {
     expect(server.of('server/discover')).toHaveLength(1);
   });
 
+  test.each<[string, (id: JsonValue) => JsonValue]>([
+    ['as a text', (id) => String(id)],
+    ['null', () => null],
+    ['of nobody', () => 0],
+    ['in a list', (id) => [id]],
+  ])('and gives the id %s, answers nothing', async (_what, other) => {
+    const { server, host } = await streaming(() => '');
+    const answer = server.handle;
+    server.handle = (request) => {
+      if (request.method !== 'tools/call' || server.of('tools/call').length > 1) return answer(request);
+      const { response, id } = request;
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(event({ ...answerOf(request), id: other(id) }));
+      return true;
+    };
+    const outcome = await host.call('add');
+    expect(['lost', 'protocol-error']).toContain(outcome.status);
+    expect(outcome.delivery).not.toBe('not-sent');
+    expect(JSON.stringify(outcome)).not.toContain('done');
+    expect(await host.call('add')).toMatchObject({ status: 'ok' });
+    expect(host.peer('it').state).toBe('modern');
+  });
+
   test('a session id that it gives is never sent back', async () => {
     const server = new ModernHttpServer([TOOL]);
     server.handle = ({ response }) => {
@@ -152,5 +175,39 @@ describe('a server that answers everything with an event stream', () => {
       undefined,
       undefined,
     ]);
+  });
+});
+
+describe('fifty calls at once', () => {
+  const TOOL = { name: 'echo', inputSchema: { type: 'object' } };
+  const COUNT = 50;
+
+  test('each get their own answer, in whatever order and form it comes', async () => {
+    const server = new ModernHttpServer([TOOL]);
+    const waiting: Arrived[] = [];
+    server.handle = (request) => {
+      if (request.method !== 'tools/call') return false;
+      waiting.push(request);
+      if (waiting.length < COUNT) return true;
+      // All are there: the last one first, every second one as a stream.
+      for (const [at, { id, params, response, say }] of waiting.reverse().entries()) {
+        const content = [{ type: 'text', text: JSON.stringify(params['arguments']) }];
+        const result = { resultType: 'complete', content };
+        if (at % 2 === 0) say({ result });
+        else {
+          response.writeHead(200, { 'content-type': 'text/event-stream' });
+          response.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n`);
+        }
+      }
+      return true;
+    };
+    const host = await over(server);
+    const outcomes = await Promise.all(
+      Array.from({ length: COUNT }, (_, call) => host.call('echo', { call }, { timeoutMs: 60_000 })),
+    );
+    expect(outcomes.map(({ result }) => result?.content[0]?.['text'])).toEqual(
+      Array.from({ length: COUNT }, (_, call) => JSON.stringify({ call })),
+    );
+    expect(new Set(waiting.map(({ id }) => id)).size).toBe(COUNT);
   });
 });
