@@ -326,6 +326,8 @@ export class PeerOwner implements WiredPeer {
         throw new AuthorizationError(this.name, 'nothing of the kind is configured: give the peer an `auth`');
       }
       await this.authorization.redeem(response);
+    } else {
+      this.authorization?.reconsider();
     }
     if (this.isCallable && this.lists.toolsProblem !== null) await this.lists.relistTools();
     else if (this.authorizing === null) this.inTurn({ type: 'host.authorized' });

@@ -6,9 +6,8 @@ import type { Socket } from 'node:net';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import type { buildConnector, Dispatcher } from 'undici';
 import type { Clock } from '../../transports/clock.js';
-import { redactor } from '../redact.js';
 import { AddressGuard, AuthFetchError } from './addressGuard.js';
-import { type FlowNotes, noteRequest, secretForms } from './flowNotes.js';
+import { type FlowNotes, noteRequest } from './flowNotes.js';
 
 export interface AuthFetchOptions {
   /** The peer's endpoint. */
@@ -24,6 +23,9 @@ export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Respo
 const MAX_BODY_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 const MAX_REDIRECTS = 3;
+/** Longer ones open nowhere. */
+const MAX_PAGE_LENGTH = 16 * 1024;
+const MAX_DESCRIPTION_LENGTH = 500;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 /** What the flow reads of an answer's head. */
@@ -56,7 +58,7 @@ export class AuthFetch {
     this.#guard = options.guard ?? new AddressGuard(options.endpoint);
   }
 
-  /** The function for one flow. What it sends is noted, and taken out of every answer that tells of an error. */
+  /** The function for one flow. What it sends is noted; of an answer that tells of an error only the code is passed on. */
   for(notes: FlowNotes): FetchLike {
     return async (input, init = {}) => {
       const url = new URL(input);
@@ -65,8 +67,24 @@ export class AuthFetch {
       const outgoing = outgoingOf(init);
       noteRequest(notes, outgoing);
       const incoming = await this.#follow(url, outgoing);
-      return responseOf(incoming, notes);
+      return responseOf(incoming, notes, { url, isQuestion: outgoing.method === 'GET' });
     };
+  }
+
+  /**
+   * Whether a person may be sent there: the server names that page as well, and whoever opens it may hand it to the
+   * system, for which a URL can be a program to start.
+   *
+   * @throws {AuthFetchError} as a rejection
+   */
+  async admitPage(url: URL): Promise<void> {
+    if (url.username !== '' || url.password !== '') {
+      throw new AuthFetchError('the page where access is granted has a URL with a user name');
+    }
+    if (url.href.length > MAX_PAGE_LENGTH) {
+      throw new AuthFetchError('the page where access is granted has a URL that is too long');
+    }
+    await this.#guard.admit(url);
   }
 
   close(): void {
@@ -179,8 +197,17 @@ function outgoingOf(init: RequestInit): Outgoing {
   };
 }
 
-/** The official package prints what it cannot read of an error: nothing secret must be left in there. */
-function responseOf(incoming: Incoming, notes: FlowNotes): Response {
+interface Asked {
+  readonly url: URL;
+  /** Nothing was sent that is secret, and nothing secret is due. */
+  readonly isQuestion: boolean;
+}
+
+/**
+ * The official package prints what it cannot read, and what it is told of an error, and a server may repeat a secret
+ * in any form. So nothing of either reaches it: a code is all that it acts upon.
+ */
+function responseOf(incoming: Incoming, notes: FlowNotes, { url, isQuestion }: Asked): Response {
   const { status } = incoming;
   const headers = new Headers();
   for (const name of HEADERS_KEPT) {
@@ -189,23 +216,42 @@ function responseOf(incoming: Incoming, notes: FlowNotes): Response {
   }
   if (status < 200 || status > 599) throw new AuthFetchError(`an answer has the HTTP status ${status}`);
   const text = incoming.body.toString('utf8');
-  // Some tell of errors with 200, and the official package reads those as well.
-  const code = errorCode(text);
-  const isFine = status < 300 && code === null;
-  if (!isFine) notes.refusal = { status, code };
-  const body = isFine ? text : redactor(secretForms(notes.secrets))(text);
+  const value = parsed(text);
+  const error = errorIn(value, status < 300);
+  let body = text;
+  if (status >= 300 || error !== null) {
+    notes.refusal = { status, code: error?.code ?? null, description: error?.description ?? null };
+    body = error?.isReadable === true ? JSON.stringify({ error: error.code }) : '';
+  } else if (value === undefined) {
+    if (!isQuestion) throw new AuthFetchError(`${shown(url)} answers with what is no JSON`);
+    body = '';
+  }
   return new Response(BODILESS.has(status) ? null : body, { status, headers });
 }
 
-/** `unknown` where there is one that cannot be shown; null where there is none. */
-function errorCode(text: string): string | null {
+interface ToldError {
+  /** `unknown` where there is one that cannot be shown. */
+  readonly code: string;
+  readonly isReadable: boolean;
+  readonly description: string | null;
+}
+
+/** Some tell of errors with 200, and some say with what they grant that there is none. */
+function errorIn(value: unknown, isSuccess: boolean): ToldError | null {
+  if (typeof value !== 'object' || value === null || !('error' in value)) return null;
+  const { error, error_description: told, access_token: token } = value as Record<string, unknown>;
+  const isText = typeof error === 'string' && error !== '';
+  if (isSuccess && (!isText || typeof token === 'string')) return null;
+  const isReadable = isText && /^[\w.-]{1,64}$/.test(error);
+  const description = typeof told === 'string' ? told.slice(0, MAX_DESCRIPTION_LENGTH) : null;
+  return { code: isReadable ? error : 'unknown', isReadable, description };
+}
+
+function parsed(text: string): unknown {
   try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body !== 'object' || body === null || !('error' in body)) return null;
-    const { error } = body;
-    return typeof error === 'string' && /^[\w.-]{1,64}$/.test(error) ? error : 'unknown';
+    return JSON.parse(text);
   } catch {
-    return null;
+    return undefined;
   }
 }
 

@@ -35,13 +35,24 @@ async function wordsFor(error: unknown, notes: FlowNotes): Promise<string> {
     return 'the token endpoint is not https, so no credentials are sent there';
   }
   if (error instanceof official.OAuthError) {
-    return notes.refusal === null
-      ? `the authorization server refused: ${error.message}`
-      : `the authorization server refused (HTTP ${notes.refusal.status}${codeIn(notes, ', ')}): ${error.message}`;
+    const { refusal } = notes;
+    if (refusal === null) return `the authorization server refused: ${error.message}`;
+    const said = refusal.description === null ? '' : `: ${refusal.description}`;
+    return `the authorization server refused (HTTP ${refusal.status}${codeIn(notes, ', ')})${said}`;
   }
+  const misshapen = pathIn(error);
+  if (misshapen !== null) return `an answer for authorization is not of the form that is due (${misshapen})`;
   return error instanceof Error ? error.message : 'something was thrown that is no error';
 }
 
 function codeIn({ refusal }: FlowNotes, before = ': '): string {
   return refusal === null || refusal.code === null ? '' : `${before}${refusal.code}`;
+}
+
+/** Where a value was not what the official package's schemas ask for; null where it is no error of theirs. */
+function pathIn(error: unknown): string | null {
+  if (!(error instanceof Error) || !('issues' in error) || !Array.isArray(error.issues)) return null;
+  const [first] = error.issues as { readonly path?: unknown; readonly message?: unknown }[];
+  const path = Array.isArray(first?.path) ? first.path.map(String).join('.') : '';
+  return `${path === '' ? 'the whole' : path}: ${String(first?.message)}`;
 }

@@ -14,6 +14,7 @@ export function bearerAuthorization(peer: string, token: string): PeerAuthorizat
     credentials: () => (isClosed ? null : credentials),
     refused: () => Promise.resolve(false),
     heardNonce: () => undefined,
+    reconsider: () => undefined,
     redeem: () =>
       Promise.reject(new AuthorizationError(peer, 'a fixed token is configured, so nothing can be redeemed')),
     withoutSecrets: (text) => text,

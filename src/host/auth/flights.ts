@@ -1,5 +1,6 @@
 /** The flows of one peer: one at a time for each provider, and one for all who want the same. */
 import type { OAuthClientProvider, StoredOAuthTokens } from '@modelcontextprotocol/client';
+import type { Clock } from '../../transports/clock.js';
 import type { AuthFetch } from './authFetch.js';
 import { Ended, type Ending } from './ending.js';
 import { type FlowRequest, runFlow } from './flow.js';
@@ -7,12 +8,15 @@ import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes, newNotes } from './flowNotes.js';
 import { mayReplace, type Needs } from './needs.js';
 import { isLockable } from './oauthProvider.js';
+import { Pauses } from './pauses.js';
+import { isUsable } from './presentation.js';
 import { type BegunFlow, type PendingFlow, type ProviderState, stateOf, wordOf } from './providerState.js';
 
 export interface FlightsOptions {
   /** The endpoint. */
   readonly url: string;
   readonly fetch: AuthFetch;
+  readonly clock: Clock;
   readonly end: Ending;
   /** Never rejects. */
   readonly wordsFor: (error: unknown, notes: FlowNotes) => Promise<string>;
@@ -31,14 +35,30 @@ export interface Code {
   readonly resourceMetadataUrl: URL | undefined;
 }
 
+/** What a flow is for. */
+interface Flight {
+  readonly refused: string | undefined;
+  /** Stands for all of it. */
+  readonly wanted: string;
+  /** A person is asked already. */
+  readonly renewalOnly: boolean;
+}
+
 /** What went wrong in a flow, in words that may be shown. */
 export class FlowFailed extends Error {}
 
 export class Flights {
   readonly #options: FlightsOptions;
+  readonly #pauses: Pauses;
 
   constructor(options: FlightsOptions) {
     this.#options = options;
+    this.#pauses = new Pauses(options.clock);
+  }
+
+  /** Somebody acted: what failed a moment ago may be tried again at once. */
+  resume(): void {
+    this.#pauses.clear();
   }
 
   /**
@@ -58,10 +78,19 @@ export class Flights {
     }
     const { scope, resourceMetadataUrl, forced } = needs;
     const word = refused === undefined ? null : wordOf(refused);
-    const wanted = [url, word, scope ?? null, resourceMetadataUrl?.href ?? null, forced, renewalOnly];
+    const wanted = JSON.stringify([
+      url,
+      word,
+      scope ?? null,
+      resourceMetadataUrl?.href ?? null,
+      forced,
+      renewalOnly,
+    ]);
     try {
-      return await state.share(JSON.stringify(wanted), () =>
-        this.#turn((notes) => this.#fly(provider, needs, refused, notes, renewalOnly)),
+      return await state.share(wanted, () =>
+        this.#paced({ refused, wanted, renewalOnly }, (flight) =>
+          this.#turn((notes) => this.#fly(provider, needs, flight, notes)),
+        ),
       );
     } catch (error) {
       // Given up by another peer that was stopped: this one goes on by itself.
@@ -84,6 +113,21 @@ export class Flights {
     });
   }
 
+  /** Keeps account of what flows come to. */
+  async #paced(flight: Flight, fly: (flight: Flight) => Promise<FlowEnd>): Promise<FlowEnd> {
+    const { wanted, renewalOnly } = flight;
+    try {
+      const end = await fly(flight);
+      if (end.kind === 'authorized') this.#pauses.granted();
+      // It was to be renewed, and could not be.
+      else if (end.kind === 'pending' && renewalOnly) this.#pauses.failed(wanted);
+      return end;
+    } catch (error) {
+      if (error instanceof FlowFailed) this.#pauses.failed(wanted);
+      throw error;
+    }
+  }
+
   async #turn(work: (notes: FlowNotes) => Promise<FlowEnd>): Promise<FlowEnd> {
     const notes = newNotes();
     try {
@@ -99,13 +143,13 @@ export class Flights {
   async #fly(
     provider: OAuthClientProvider,
     needs: Needs,
-    refused: string | undefined,
+    { refused, wanted, renewalOnly }: Flight,
     notes: FlowNotes,
-    renewalOnly: boolean,
   ): Promise<FlowEnd> {
     const state = stateOf(provider);
     const end = await exclusively<FlowEnd>(provider, async () => {
       if (isAnother(await this.#options.end.until(tokensOf(provider)), refused)) return { kind: 'elsewhere' };
+      if (!this.#pauses.mayBegin(wanted)) return { kind: 'paused' };
       // Where tokens come from may have changed with the refusal; whose they are has not (SEP-2352).
       if (!needs.forced) await provider.invalidateCredentials?.('discovery');
       const onRedirect = (begun: BegunFlow): Promise<void> => this.#begin(state, begun);
@@ -145,5 +189,5 @@ export async function tokensOf(provider: OAuthClientProvider): Promise<StoredOAu
 }
 
 export function isAnother(tokens: StoredOAuthTokens | undefined, refused: string | undefined): boolean {
-  return tokens !== undefined && tokens.access_token !== refused;
+  return isUsable(tokens) && tokens.access_token !== refused;
 }

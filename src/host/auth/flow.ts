@@ -4,10 +4,12 @@ import type {
   OAuthDiscoveryState,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
+import { AuthFetchError } from './addressGuard.js';
 import type { AuthFetch } from './authFetch.js';
 import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes } from './flowNotes.js';
 import { officialClient } from './officialClient.js';
+import { isToken } from './presentation.js';
 import type { BegunFlow, PendingFlow } from './providerState.js';
 
 export interface FlowRequest {
@@ -114,18 +116,27 @@ class ProviderWatch {
     return {
       tokens: async (context) => {
         if (this.#forgotten.has('tokens')) return undefined;
-        this.#read = await provider.tokens(context);
+        // Some give null for what there is not, and the official package does not expect it.
+        const found = await provider.tokens(context);
+        // Nor one that no request could carry.
+        this.#read =
+          isToken(found?.access_token) || found?.refresh_token !== undefined
+            ? (found ?? undefined)
+            : undefined;
         addSecrets(notes.secrets, this.#read?.access_token, this.#read?.refresh_token);
         return this.#read;
       },
       saveTokens: async (tokens, context) => {
         addSecrets(notes.secrets, tokens.access_token, tokens.refresh_token);
+        if (!isToken(tokens.access_token) && tokens.access_token !== this.#read?.access_token) {
+          throw new AuthFetchError('the authorization server gives a token that no header can carry');
+        }
         await provider.saveTokens(tokens, context);
         this.saved = tokens.access_token;
       },
       clientInformation: async (context) => {
         if (this.#forgotten.has('client')) return undefined;
-        const client = await provider.clientInformation(context);
+        const client = (await provider.clientInformation(context)) ?? undefined;
         addSecrets(notes.secrets, client?.client_secret);
         return client;
       },
@@ -141,6 +152,7 @@ class ProviderWatch {
         return verifier;
       },
       redirectToAuthorization: async (url) => {
+        await this.#request.fetch.admitPage(new URL(url));
         this.#url = new URL(url);
         const answered = this.#request.onRedirect?.(this.#begun());
         const forwarded = harmless(() => provider.redirectToAuthorization(url));
@@ -158,7 +170,7 @@ class ProviderWatch {
       return {};
     }
     return {
-      discoveryState: async () => this.#discovery ?? (await provider.discoveryState?.()),
+      discoveryState: async () => this.#discovery ?? (await provider.discoveryState?.()) ?? undefined,
       saveDiscoveryState: async (state) => {
         this.#discovery = state;
         await provider.saveDiscoveryState?.(state);
@@ -182,7 +194,7 @@ class ProviderWatch {
       );
       const isOther =
         now?.refresh_token !== this.#read.refresh_token || now?.access_token !== this.#read.access_token;
-      if (now !== undefined && isOther) throw new Elsewhere();
+      if ((now ?? undefined) !== undefined && isOther) throw new Elsewhere();
     }
     if (provider.invalidateCredentials === undefined) this.#forget(what);
     else await provider.invalidateCredentials(what);

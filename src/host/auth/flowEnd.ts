@@ -10,4 +10,6 @@ export type FlowEnd =
   /** A person is asked, by this flow or by one before. */
   | { readonly kind: 'pending' }
   /** Somebody else obtained other credentials in the meantime. */
-  | { readonly kind: 'elsewhere' };
+  | { readonly kind: 'elsewhere' }
+  /** Not begun: those before came to nothing, a moment ago. */
+  | { readonly kind: 'paused' };

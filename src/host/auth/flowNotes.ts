@@ -6,7 +6,12 @@ export interface FlowNotes {
   grant: string | null;
   scope: string | null;
   /** The last answer that told of an error. */
-  refusal: { readonly status: number; readonly code: string | null } | null;
+  refusal: {
+    readonly status: number;
+    readonly code: string | null;
+    /** What it says besides, as it came. */
+    readonly description: string | null;
+  } | null;
 }
 
 /** Shorter ones would take ordinary words out of every message. */
@@ -32,11 +37,13 @@ export function addSecrets(secrets: Set<string>, ...found: readonly (string | un
   }
 }
 
-/** As they are, and as they stand in a URL or a form. */
+/** As they are, as they stand in a URL or a form, and as what carries them is often encoded. */
 export function secretForms(secrets: Iterable<string>): string[] {
   return [...secrets].flatMap((secret) => {
     const form = new URLSearchParams([['', secret]]).toString().slice(1);
-    return [secret, form];
+    const bytes = Buffer.from(secret, 'utf8');
+    const base64 = bytes.toString('base64').replace(/=+$/, '');
+    return [secret, form, encodeURIComponent(secret), base64, bytes.toString('base64url')];
   });
 }
 

@@ -16,7 +16,7 @@ import type { FlowEnd } from './flowEnd.js';
 import { addSecrets, type FlowNotes, newNotes, secretForms } from './flowNotes.js';
 import { furtherNeeds, type Needs, together } from './needs.js';
 import type { PeerAuthorization, PeerAuthorizationOptions } from './peerAuthorization.js';
-import { isPromise, type Presented, present, tokenIn } from './presentation.js';
+import { isPromise, isUsable, type Presented, present, tokenIn } from './presentation.js';
 import { type ProviderSource, providerSource } from './providerSource.js';
 import { type PendingFlow, type ProviderState, stateOf } from './providerState.js';
 import { belongsTo, type Redemption, readResponse, refusalIn } from './redemption.js';
@@ -51,6 +51,7 @@ export class OAuthAuthorization implements PeerAuthorization {
     this.#flights = new Flights({
       url,
       fetch: this.#fetch,
+      clock,
       end: this.#end,
       wordsFor: (error, notes) => this.#wordsFor(error, notes),
       keep: (secrets) => this.#keep(secrets),
@@ -101,6 +102,13 @@ export class OAuthAuthorization implements PeerAuthorization {
     return this.#secrets.size === 0 ? text : redactor(secretForms(this.#secrets))(text);
   }
 
+  reconsider(): void {
+    this.#flights.resume();
+    // Looks at the tokens that are there.
+    const { url } = this.#options;
+    void this.credentials({ method: 'POST', url: new URL(url) });
+  }
+
   async redeem(response: AuthorizationResponse): Promise<void> {
     if (this.#isRedeeming) throw this.#error('another answer is being redeemed at this moment');
     this.#isRedeeming = true;
@@ -132,7 +140,7 @@ export class OAuthAuthorization implements PeerAuthorization {
     tokens: StoredOAuthTokens | undefined,
     attempt: HttpAttempt,
   ): Presented {
-    if (tokens === undefined || typeof tokens.access_token !== 'string') return null;
+    if (!isUsable(tokens)) return null;
     this.#look(tokens.access_token);
     return present(provider, tokens, attempt, (session) => {
       this.#session = session;
@@ -213,6 +221,7 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   #landed(end: FlowEnd): boolean {
     const pending = this.#pending;
+    if (end.kind === 'paused') return false;
     if (end.kind === 'pending') {
       if (pending !== null) this.#tell(pending);
       return false;
@@ -266,6 +275,10 @@ export class OAuthAuthorization implements PeerAuthorization {
           : 'what came back holds no code',
       );
     }
+    // RFC 6749, 4.1.2: a server that gets a code twice may take back what it gave for it.
+    if (this.#state?.isSpent(redemption.code) === true)
+      throw this.#error('what came back was redeemed already');
+    this.#state?.noteSpent(redemption.code);
     pending?.answered();
     await this.#exchange(provider, redemption, redemption.code, pending);
   }
@@ -286,6 +299,7 @@ export class OAuthAuthorization implements PeerAuthorization {
       });
       this.#drop(pending);
       this.#problem = null;
+      this.#flights.resume();
       if (end.kind === 'authorized') this.#granted(end);
     } catch (error) {
       if (!(error instanceof FlowFailed)) throw error;
@@ -326,7 +340,10 @@ export class OAuthAuthorization implements PeerAuthorization {
   }
 
   #keep(found: Iterable<string>): void {
-    addSecrets(this.#secrets, ...found);
+    // What is in use stays, however many flows come to nothing meanwhile.
+    const kept = [...found, this.#lastToken ?? ''];
+    for (const secret of kept) this.#secrets.delete(secret);
+    addSecrets(this.#secrets, ...kept);
     for (const oldest of this.#secrets) {
       if (this.#secrets.size <= MAX_SECRETS) break;
       this.#secrets.delete(oldest);

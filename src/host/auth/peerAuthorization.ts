@@ -16,6 +16,8 @@ export interface PeerAuthorization extends HttpAuthorizer {
   readonly context: string;
   /** Takes what was obtained, tokens and the like, out of a text. */
   withoutSecrets(text: string): string;
+  /** Somebody says that credentials are there, or may be: they are looked at now, and flows that failed may run again. */
+  reconsider(): void;
   /** Redeems what came back. @throws {AuthorizationError} as a rejection */
   redeem(response: AuthorizationResponse): Promise<void>;
   /** Nothing is asked any more; what is under way is given up. Idempotent. */

@@ -8,6 +8,18 @@ export function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T>
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
+/** RFC 9110, 5.5: what of a header value is visible; the token of RFC 6750, 2.1 is within. */
+const VISIBLE = /^[\x21-\x7e]+$/;
+
+export function isToken(token: unknown): token is string {
+  return typeof token === 'string' && VISIBLE.test(token);
+}
+
+/** Whether there is a token that a request can carry. What a provider gives may be anything, `null` among it. */
+export function isUsable(tokens: StoredOAuthTokens | null | undefined): tokens is StoredOAuthTokens {
+  return isToken(tokens?.access_token);
+}
+
 /** At once where the provider answers at once: a promise costs every request a turn of the loop. */
 export function present(
   provider: OAuthClientProvider,

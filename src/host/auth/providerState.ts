@@ -20,14 +20,31 @@ export interface PendingFlow {
 /** What a flow itself knows of it. */
 export type BegunFlow = Omit<PendingFlow, 'replaced' | 'answered'>;
 
-/** Tokens that were renewed lately; one that is not among them came from somewhere else. */
-const MAX_RENEWED = 64;
+const MAX_WORDS = 64;
+
+/** The last few of some secrets, of which only words for them are kept. */
+class Words {
+  readonly #words = new Set<string>();
+
+  add(secret: string): void {
+    this.#words.add(wordOf(secret));
+    for (const oldest of this.#words) {
+      if (this.#words.size <= MAX_WORDS) break;
+      this.#words.delete(oldest);
+    }
+  }
+
+  has(secret: string): boolean {
+    return this.#words.has(wordOf(secret));
+  }
+}
 
 export class ProviderState {
   /** By endpoint. */
   readonly pending = new Map<string, PendingFlow>();
   readonly #underWay = new Map<string, Promise<FlowEnd>>();
-  readonly #renewed = new Set<string>();
+  readonly #renewed = new Words();
+  readonly #spent = new Words();
   #last: Promise<unknown> = Promise.resolve();
 
   /** Runs one flow at a time; who wants what is being obtained already gets the same. */
@@ -50,17 +67,22 @@ export class ProviderState {
     return turn;
   }
 
-  /** The same owner's token, under another value. */
+  /** The same owner's token, under another value. One that is not among the last few came from somewhere else. */
   noteRenewed(token: string): void {
-    this.#renewed.add(wordOf(token));
-    for (const oldest of this.#renewed) {
-      if (this.#renewed.size <= MAX_RENEWED) break;
-      this.#renewed.delete(oldest);
-    }
+    this.#renewed.add(token);
   }
 
   wasRenewed(token: string): boolean {
-    return this.#renewed.has(wordOf(token));
+    return this.#renewed.has(token);
+  }
+
+  /** The code was, or is about to be, sent. */
+  noteSpent(code: string): void {
+    this.#spent.add(code);
+  }
+
+  isSpent(code: string): boolean {
+    return this.#spent.has(code);
   }
 }
 
