@@ -415,6 +415,23 @@ describe('-32020 in answer to a call', () => {
     expect(fake.methods().filter((method) => method === 'tools/list')).toHaveLength(1);
   });
 
+  test('of a legacy server it is that call’s error, and it is no evidence', async () => {
+    const server = new HttpToolServer('legacy');
+    server.onCall = ({ id, stream, response }) => {
+      stream({ id, error: { code: -32020, message: 'no' } });
+      response.end();
+    };
+    await server.listen();
+    const host = await started({ it: { url: server.url, allowLegacy: true } });
+    expect(await host.call('work', {})).toMatchObject({
+      status: 'protocol-error',
+      attempts: 1,
+      error: { code: -32020 },
+    });
+    expect(server.count('tools/list')).toBe(1);
+    expect(server.count('server/discover')).toBe(1);
+  });
+
   test.each(['prompts/get', 'resources/read'] as const)(
     '%s is sent once more, without a listing',
     async (method) => {

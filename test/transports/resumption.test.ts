@@ -216,6 +216,20 @@ describe('is not gone on with', () => {
   });
 });
 
+describe('the response comes by another way', () => {
+  test('while it waits: nothing is asked for any more', async () => {
+    const peer = await polled(event('1', progress(1)), stream(event('2', RESULT)));
+    const sent = peer.post();
+    await peer.waits();
+    // It was delivered on the stream of the server, say.
+    sent.messages.push(RESULT);
+    await peer.goOn();
+    expect(await sent.ended).toEqual({ kind: 'complete', status: 200, redirected: false });
+    expect(peer.gets).toHaveLength(0);
+    expect(peer.clock.pendingTimers).toBe(0);
+  });
+});
+
 describe('is given up', () => {
   test('in the wait', async () => {
     const peer = await polled(event('1'));

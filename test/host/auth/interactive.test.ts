@@ -342,6 +342,20 @@ describe('more scope', () => {
     expect(told).toHaveLength(2);
   });
 
+  test('that grows with every call is followed a few times, while nobody has granted any', async () => {
+    const { host, told, server } = await granted(new PlainProvider(), (_as, guarded) => {
+      guarded.scope = 'basic';
+    });
+    for (let n = 1; n <= 8; n += 1) {
+      server.callScope = Array.from({ length: n }, (_, at) => `more-${at}`).join(' ');
+      expect((await call(host)).status).toBe('unavailable');
+    }
+    // The first page; one for more, which three others took the place of.
+    expect(told).toHaveLength(5);
+    expect(host.peer('p').report().authorizationUrl).toBe(told[4]);
+    expect(host.peer('p').callable).toBe(true);
+  });
+
   test('another 403 asks for nothing', async () => {
     const { host, told, as, server } = await granted();
     server.intercept = ({ body }, response) => {
