@@ -37,6 +37,7 @@ const SENTENCES: ReadonlyMap<string, string> = new Map([
   ['ERR_TLS_CERT_ALTNAME_INVALID', "the server's certificate is for another host name"],
   ['ERR_SSL_WRONG_VERSION_NUMBER', 'the server does not speak TLS on this port; is the URL http:?'],
   ['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'the server does not speak TLS on this port; is the URL http:?'],
+  ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'the server asks for a certificate of this client'],
   ['UND_ERR_SOCKET', 'the connection was closed'],
   ['UND_ERR_HEADERS_OVERFLOW', 'the headers of the answer are too long'],
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'the answer is shorter or longer than it says'],
@@ -95,6 +96,11 @@ function addressOf(error: Error): string {
   }
   const hostname: unknown = 'hostname' in error ? error.hostname : undefined;
   return typeof hostname === 'string' ? hostname : '';
+}
+
+/** The two sides do not agree on TLS: an alert of the far side, or bytes that are none. */
+export function isTlsError(error: Error): boolean {
+  return codeOf(error)?.startsWith('ERR_SSL_') === true;
 }
 
 /** undici would not take the request (a header that cannot be written, a destroyed pool), and never will. */

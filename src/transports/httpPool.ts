@@ -13,6 +13,8 @@ import { lookupWithLoopback } from './loopbackLookup.js';
 /** One connection of the pool after another; at most one request is on it at a time. */
 export interface Line {
   socket: Socket | null;
+  /** The first error of that socket: undici tells of the last one, which may be no more than that it was closed. */
+  error: Error | null;
   /** Clock time at which it was connected, or was given a request. */
   usedAt: number;
 }
@@ -125,12 +127,17 @@ function clientWithLine(
   connect: WatchedConnect,
   clock: Clock,
 ): Client {
-  const line: Line = { socket: null, usedAt: 0 };
+  const line: Line = { socket: null, error: null, usedAt: 0 };
   const client = new UndiciClient(origin, {
     ...options,
     connect: (connection, callback) =>
       connect(connection, (...result) => {
-        [, line.socket] = result;
+        const [, socket] = result;
+        line.socket = socket;
+        line.error = null;
+        socket?.once('error', (error) => {
+          if (line.socket === socket) line.error = error;
+        });
         line.usedAt = clock.now();
         callback(...result);
       }),

@@ -227,7 +227,7 @@ export class HttpPost implements Dispatcher.DispatchHandler, BodyConsumer {
     if (this.#refusal !== null) this.#seek(this.#refusal);
     else if (this.#following !== null) this.#follow(this.#following);
     else if (!handedOver) this.#endUnwritten(error);
-    else this.#endBroken(error);
+    else this.#endBroken(this.line?.error ?? error);
   }
 
   #waitALittle(): void {

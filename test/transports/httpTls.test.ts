@@ -1,14 +1,15 @@
 /** TLS to the endpoint and to the proxy, with an authority that Node is told of by its own means. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createServer as createTlsServer } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type BuiltPackage, buildPackage } from '../support/builtPackage.js';
-import { client, type SeenRequest } from './httpHarness.js';
+import { client, listening, type SeenRequest } from './httpHarness.js';
 import { CA_FILE, serveProxy, serverTls } from './httpProxyHarness.js';
 
 let built: BuiltPackage;
@@ -164,4 +165,19 @@ test('a certificate that nobody trusts is no connection, in words', async () => 
   }
   expect(server.requests).toEqual([]);
   await proxy.quiet();
+});
+
+test('a server that asks for a certificate of the client is no connection, though it says so late', async () => {
+  vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const asking = createTlsServer({ ...serverTls(), requestCert: true, ca: readFileSync(CA_FILE) });
+  const server = await listening(asking, '127.0.0.1');
+  const { post } = await client({ url: `https://127.0.0.1:${server.port}/` });
+  const sent = post({ method: 'server/discover' });
+  expect(await sent.ended).toMatchObject({
+    kind: 'unreachable',
+    cause: { kind: 'connect-failed', detail: expect.stringContaining('asks for a certificate') },
+  });
+  // TLS 1.3 has this side write first: it may have been executed.
+  expect(sent.written).toBe(true);
 });
