@@ -1,4 +1,5 @@
 /** Servers that want to harm, or are merely broken: where they lead, what they repeat, and how often they have this host ask. */
+import { generateKeyPairSync } from 'node:crypto';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { CreateHostOptions } from '../../../src/host/createHost.js';
 import { createSimulatedClock } from '../../../src/testing/clock.js';
@@ -207,7 +208,17 @@ test('a code is sent once, also when it is handed over after it was redeemed', a
 });
 
 test('secrets that are in use are taken out of texts, however many flows there were', async () => {
-  const { as, host, server } = await scene(machineOf, nothing);
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const { as, host, server } = await scene(
+    ({ issuer }) => ({
+      type: 'private-key-jwt',
+      clientId: 'machine',
+      privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+      algorithm: 'ES256',
+      issuer,
+    }),
+    nothing,
+  );
   const token = server.heard.at(-1)?.token ?? '';
   server.intercept = ({ url, body }, response) => {
     if (url !== '/mcp' || !body.includes('tools/call')) return false;
@@ -217,7 +228,7 @@ test('secrets that are in use are taken out of texts, however many flows there w
     return true;
   };
   tokens(() => [400, '{"error":"invalid_scope"}'])(as, server);
-  for (let n = 0; n < 30; n += 1) {
+  for (let n = 0; n < 70; n += 1) {
     await host.call('echo');
     await host.peer('p').authorize();
   }
@@ -263,18 +274,18 @@ describe('an authorization server', () => {
   });
 
   test('that renews nothing while a person is asked is not asked each time either', async () => {
-    class Keeping extends PlainProvider {
-      override invalidateCredentials() {
-        // Some forget nothing.
-      }
-    }
-    const provider = Object.assign(new Keeping(), { kept: renewing().kept, client: { client_id: 'c' } });
-    const down = tokens(() => [503, 'down']);
-    const { as, host, told } = await scene(() => provider, down, { clock: createSimulatedClock() });
-    expect(told).toHaveLength(1);
+    const provider = new PlainProvider();
+    const { as, host, server, told } = await scene(() => provider, nothing, {
+      clock: createSimulatedClock(),
+    });
+    await host.peer('p').authorize(await as.visit(told[0] ?? ''));
+    as.expire();
+    tokens(() => [503, 'down'])(as, server);
     const before = as.count('/token');
-    for (let n = 0; n < 10; n += 1) await host.peer('p').retry();
-    expect(as.count('/token') - before).toBeLessThanOrEqual(1);
+    for (let n = 0; n < 10; n += 1) expect((await host.call('echo')).status).toBe('unavailable');
+    expect(told).toHaveLength(2);
+    // Once before the person was asked, and once after.
+    expect(as.count('/token') - before).toBeLessThanOrEqual(2);
   });
 
   test('whose tokens are worth nothing is asked less and less', async () => {
