@@ -118,6 +118,19 @@ describe('a connection that was used long ago', () => {
     }
   });
 
+  test('is another one than one that is old, and used often', async () => {
+    const server = await serve((_request, response) => answerJson(response));
+    let offsetMs = 0;
+    const clock = { ...systemClock, now: () => offsetMs };
+    const { post } = await client({ url: server.origin, clock });
+    for (let count = 0; count < 4; count += 1) {
+      expect(await post().ended).toMatchObject({ kind: 'complete' });
+      await nextTurn();
+      offsetMs += 2_100;
+    }
+    expect(server.connections()).toBe(1);
+  });
+
   test('is left alone while a request is on it', async () => {
     const waiting: ServerResponse[] = [];
     const server = await serve((request, response) => {
