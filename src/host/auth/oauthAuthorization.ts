@@ -18,18 +18,21 @@ import { furtherNeeds, type Needs, together } from './needs.js';
 import type { PeerAuthorization, PeerAuthorizationOptions } from './peerAuthorization.js';
 import { isPromise, isUsable, type Presented, present, tokenIn } from './presentation.js';
 import { type ProviderSource, providerSource } from './providerSource.js';
-import { type PendingFlow, type ProviderState, stateOf } from './providerState.js';
+import { type PendingFlow, type ProviderState, type ProviderUser, stateOf } from './providerState.js';
 import { belongsTo, type Redemption, readResponse, refusalIn } from './redemption.js';
 
 /** Secrets kept to be taken out of texts: those of the last few flows. */
 const MAX_SECRETS = 64;
 const MAX_PROBLEM_LENGTH = 300;
+const NOT_OURS =
+  'its provider is also that of a peer at another origin, and no token is shown to two: give each a provider of its own';
 
 export class OAuthAuthorization implements PeerAuthorization {
   readonly #options: PeerAuthorizationOptions;
   readonly #source: ProviderSource;
   readonly #fetch: AuthFetch;
   readonly #flights: Flights;
+  readonly #user: ProviderUser;
   readonly #end = new Ending();
   readonly #secrets = new Set<string>();
   #word: string = randomUUID();
@@ -47,6 +50,8 @@ export class OAuthAuthorization implements PeerAuthorization {
     this.#options = options;
     this.#source = providerSource(auth);
     const { url, proxy, clock } = options;
+    this.#user = { origin: new URL(url).origin };
+    if (this.#source.machine === null) this.#state?.join(this.#user);
     this.#fetch = new AuthFetch({ endpoint: new URL(url), proxy, clock });
     this.#flights = new Flights({
       url,
@@ -74,6 +79,10 @@ export class OAuthAuthorization implements PeerAuthorization {
   credentials(attempt: HttpAttempt): Presented {
     const provider = this.#source.current;
     if (provider === null || this.#end.isOver) return null;
+    if (this.#state?.isFor(this.#user) === false) {
+      this.#problem = NOT_OURS;
+      return null;
+    }
     try {
       const tokens = provider.tokens();
       const presented = isPromise(tokens)
@@ -123,6 +132,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   }
 
   close(): void {
+    this.#state?.leave(this.#user);
     this.#end.end();
     this.#fetch.close();
   }
@@ -174,7 +184,7 @@ export class OAuthAuthorization implements PeerAuthorization {
   }
 
   async #seek(refusal: Refusal): Promise<boolean> {
-    if (this.#end.isOver) return false;
+    if (this.#end.isOver || this.#state?.isFor(this.#user) === false) return false;
     const challenge = readChallenge(refusal.challenge);
     if (refusal.status === 401 && challenge.wantsNonce) {
       return this.#session?.nonceFor(refusal.attempt.url) !== undefined;
@@ -254,6 +264,7 @@ export class OAuthAuthorization implements PeerAuthorization {
     if (this.#source.machine !== null) {
       throw this.#error('this host authorizes itself, so there is nothing to redeem');
     }
+    if (this.#state?.isFor(this.#user) === false) throw this.#error(NOT_OURS);
     const redemption = readResponse(response);
     if (redemption === null) {
       throw this.#error('what came back is neither the URL that was redirected to nor its parameters');

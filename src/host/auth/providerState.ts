@@ -39,13 +39,33 @@ class Words {
   }
 }
 
+/** A peer that uses a provider. */
+export interface ProviderUser {
+  readonly origin: string;
+}
+
 export class ProviderState {
+  readonly #users = new Set<ProviderUser>();
   /** By endpoint. */
   readonly pending = new Map<string, PendingFlow>();
   readonly #underWay = new Map<string, Promise<FlowEnd>>();
   readonly #renewed = new Words();
   readonly #spent = new Words();
   #last: Promise<unknown> = Promise.resolve();
+
+  join(user: ProviderUser): void {
+    this.#users.add(user);
+  }
+
+  leave(user: ProviderUser): void {
+    this.#users.delete(user);
+  }
+
+  /** A provider knows not who asks it for tokens: whoever came first decides which origin they are for. */
+  isFor({ origin }: ProviderUser): boolean {
+    const [first] = this.#users;
+    return first === undefined || first.origin === origin;
+  }
 
   /** Runs one flow at a time; who wants what is being obtained already gets the same. */
   share(key: string, work: () => Promise<FlowEnd>): Promise<FlowEnd> {

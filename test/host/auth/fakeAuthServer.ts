@@ -214,7 +214,7 @@ export async function guardedServer(trusts: AuthServer): Promise<GuardedServer> 
     if (request.url === '/.well-known/oauth-protected-resource/mcp') {
       return reply(200, { resource: self.url, authorization_servers: [self.trusts.issuer] });
     }
-    if (request.url !== '/mcp' || request.method !== 'POST') return reply(404, {});
+    if (request.url.replace(/\?.*/, '') !== '/mcp' || request.method !== 'POST') return reply(404, {});
     const { id, method, params } = JSON.parse(request.body) as {
       id: number;
       method: string;

@@ -307,6 +307,23 @@ describe('an authorization server', () => {
   });
 });
 
+test('a token never reaches a peer at another origin that was given the same provider', async () => {
+  const provider = new PlainProvider();
+  const [as, other] = [await authServer(), await authServer()];
+  const [server, stranger] = [await guardedServer(as), await guardedServer(other)];
+  const peers = { p: { url: server.url, auth: provider }, q: { url: stranger.url, auth: provider } };
+  const { host, told } = guest(peers);
+  await host.start();
+  await host.peer('p').authorize(await as.visit(told[0] ?? ''));
+  await host.peer('q').authorize();
+  expect(await host.call('echo')).toMatchObject({ status: 'ok' });
+  expect(host.peer('q').report().reason?.message).toContain('a provider of its own');
+  await expect(host.peer('q').authorize({ code: 'x' })).rejects.toThrow(/a provider of its own/);
+  expect(stranger.heard.filter(({ token }) => token !== undefined)).toEqual([]);
+  expect(stranger.heard.length).toBeGreaterThan(0);
+  expect(other.authorizations.length + other.tokenRequests.length).toBe(0);
+});
+
 test('tokens of somebody else are looked at when authorize says that they are there', async () => {
   const provider = new PlainProvider();
   const { as, host, told, server } = await scene(() => provider, nothing);

@@ -230,10 +230,9 @@ describe('a person', () => {
 
   test('two flows at once redeem their own codes, also with one provider', async () => {
     const as = await authServer();
-    const one = await guardedServer(as);
-    const two = await guardedServer(as);
-    const shared = new PlainProvider();
-    const { host } = guest({ one: { url: one.url, auth: shared }, two: { url: two.url, auth: shared } });
+    const { url } = await guardedServer(as);
+    const auth = new PlainProvider();
+    const { host } = guest({ one: { url, auth }, two: { url: `${url}?two`, auth } });
     await host.start();
     const urls = ['one', 'two'].map((name) => host.peer(name).report().authorizationUrl ?? '');
     expect(new Set(urls).size).toBe(2);
