@@ -16,6 +16,8 @@ import type { PeerChart } from './peerChart.js';
 import type { SubscriptionStatus } from './status.js';
 
 const NO_STREAM = 'The server has no stream of its own, so that changes are told in its answers only';
+/** How long the server may take to say that it still knows the session. */
+const PING_TIMEOUT_MS = 10_000;
 const NO_RESOURCES = 'The server offers no resources.';
 
 export interface SubscribingPeer {
@@ -114,10 +116,24 @@ export class PeerSubscriptions {
 
   /** The stream of a legacy server over HTTP stands otherwise: what it said while there was none was missed. */
   streamStands(stream: ServerStream): void {
+    if (stream.state === 'none' && this.hadStream) this.askForSession();
     if (stream.state !== 'open') return;
     const isGap = this.hadStream && !stream.resumed;
     this.hadStream = true;
     if (isGap && this.begunOn !== null) this.refetch();
+  }
+
+  /**
+   * A stream that is refused after it was there may mean that the session is gone, with which a server forgets whom to
+   * tell (2025-11-25, basic/transports, "Session Management"). Only a message shows it: servers without a stream refuse
+   * GET in every way.
+   */
+  private askForSession(): void {
+    this.hadStream = false;
+    const { connection } = this.peer;
+    if (connection?.agreed?.era !== 'legacy') return;
+    const { outcome } = connection.request('ping', '', { timeoutMs: PING_TIMEOUT_MS });
+    void outcome.then((settled) => this.peer.noticed(connection, settled));
   }
 
   /** The body of the listen actor: one request, from its write to its end, which `signal` brings about. */
