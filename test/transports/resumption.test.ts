@@ -81,6 +81,41 @@ describe('is gone on with', () => {
     expect(peer.clock.pendingTimers).toBe(0);
   });
 
+  test('after the pause that the server named last', async () => {
+    const peer = await polled(
+      'retry: 500\nid: 1\ndata:\n\n',
+      stream('retry: 2000\nid: 2\ndata:\n\n'),
+      stream(event('3')),
+      stream(event('4', RESULT)),
+    );
+    const sent = peer.post();
+    expect(await peer.goOn()).toBe(500);
+    await peer.seen(1);
+    expect(await peer.goOn()).toBe(2000);
+    await peer.seen(2);
+    expect(await peer.goOn()).toBe(2000);
+    expect(await sent.ended).toMatchObject({ kind: 'complete' });
+    expect(sent.messages).toEqual([RESULT]);
+  });
+
+  test('for as long as something new comes now and then', async () => {
+    const nothing = Array.from({ length: 4 }, () => stream(': nothing new\n\n'));
+    const peer = await polled(
+      event('1'),
+      ...nothing,
+      stream(event('2')),
+      ...nothing,
+      stream(event('3', RESULT)),
+    );
+    const sent = peer.post();
+    for (let count = 1; count <= 10; count += 1) {
+      await peer.goOn();
+      await peer.seen(count);
+    }
+    expect(await sent.ended).toMatchObject({ kind: 'complete' });
+    expect(sent.messages).toEqual([RESULT]);
+  });
+
   test('after the connection broke in mid-event', async () => {
     const peer = await legacyPeer({
       post: (_request, response) => {
