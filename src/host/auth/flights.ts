@@ -1,6 +1,7 @@
 /** The flows of one peer: one at a time for each provider, and one for all who want the same. */
 import type { OAuthClientProvider, StoredOAuthTokens } from '@modelcontextprotocol/client';
 import type { Clock } from '../../transports/clock.js';
+import { AuthFetchError } from './addressGuard.js';
 import type { AuthFetch } from './authFetch.js';
 import { Ended, type Ending } from './ending.js';
 import { type FlowRequest, runFlow } from './flow.js';
@@ -43,6 +44,10 @@ interface Flight {
   /** A person is asked already. */
   readonly renewalOnly: boolean;
 }
+
+/** More than all requests of a flow together may take, each by itself bounded. */
+const MAX_FLOW_MS = 120_000;
+const TOO_LATE = `the flow did not come to an end within ${MAX_FLOW_MS / 1000} s`;
 
 /** What went wrong in a flow, in words that may be shown. */
 export class FlowFailed extends Error {}
@@ -89,7 +94,7 @@ export class Flights {
     try {
       return await state.share(wanted, () =>
         this.#paced({ refused, wanted, renewalOnly }, (flight) =>
-          this.#turn((notes) => this.#fly(provider, needs, flight, notes)),
+          this.#turn((notes, lift) => this.#fly(provider, needs, flight, notes, lift)),
         ),
       );
     } catch (error) {
@@ -102,15 +107,16 @@ export class Flights {
   /** Redeems a code. @throws as {@link obtain} */
   redeem(provider: OAuthClientProvider, redeemed: Code): Promise<FlowEnd> {
     const { state, pending } = redeemed;
-    return this.#turn((notes) => {
+    const turn = (notes: FlowNotes): Promise<FlowEnd> => {
       addSecrets(notes.secrets, redeemed.code);
       const resourceMetadataUrl = pending?.resourceMetadataUrl ?? redeemed.resourceMetadataUrl;
       const redeem = (): Promise<FlowEnd> =>
         this.#run({ provider, notes, scope: pending?.scope, resourceMetadataUrl, redeemed });
       const within = (): Promise<FlowEnd> =>
         isLockable(provider) && state !== null ? provider.redeeming(state, redeem) : redeem();
-      return stateOf(provider).alone(() => exclusively(provider, within));
-    });
+      return exclusively(provider, within);
+    };
+    return stateOf(provider).alone(() => this.#turn(turn));
   }
 
   /** Keeps account of what flows come to. */
@@ -128,14 +134,26 @@ export class Flights {
     }
   }
 
-  async #turn(work: (notes: FlowNotes) => Promise<FlowEnd>): Promise<FlowEnd> {
+  /**
+   * Providers are code of others, and what never ends would keep everybody else waiting.
+   *
+   * @param work given what lifts the limit: a person may take any time
+   */
+  async #turn(work: (notes: FlowNotes, lift: () => void) => Promise<FlowEnd>): Promise<FlowEnd> {
+    const { clock, end, wordsFor, keep } = this.#options;
     const notes = newNotes();
+    let timer: unknown;
+    const late = new Promise<never>((_, reject) => {
+      timer = clock.setTimeout(() => reject(new AuthFetchError(TOO_LATE)), MAX_FLOW_MS);
+    });
+    const lift = (): void => clock.clearTimeout(timer);
     try {
-      return await work(notes);
+      return await end.until(Promise.race([work(notes, lift), late]));
     } catch (error) {
-      throw error instanceof Ended ? error : new FlowFailed(await this.#options.wordsFor(error, notes));
+      throw error instanceof Ended ? error : new FlowFailed(await wordsFor(error, notes));
     } finally {
-      this.#options.keep(notes.secrets);
+      lift();
+      keep(notes.secrets);
     }
   }
 
@@ -145,6 +163,7 @@ export class Flights {
     needs: Needs,
     { refused, wanted, renewalOnly }: Flight,
     notes: FlowNotes,
+    lift: () => void,
   ): Promise<FlowEnd> {
     const state = stateOf(provider);
     const end = await exclusively<FlowEnd>(provider, async () => {
@@ -152,7 +171,10 @@ export class Flights {
       if (!this.#pauses.mayBegin(wanted)) return { kind: 'paused' };
       // Where tokens come from may have changed with the refusal; whose they are has not (SEP-2352).
       if (!needs.forced) await provider.invalidateCredentials?.('discovery');
-      const onRedirect = (begun: BegunFlow): Promise<void> => this.#begin(state, begun);
+      const onRedirect = (begun: BegunFlow): Promise<void> => {
+        lift();
+        return this.#begin(state, begun);
+      };
       return this.#run({ provider, notes, ...needs, renewalOnly, onRedirect });
     });
     if (end.kind === 'authorized' && end.renewed && end.token !== undefined) state.noteRenewed(end.token);
