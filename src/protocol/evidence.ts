@@ -4,7 +4,7 @@
  * verdict names the one that judged.
  */
 import { HEADER_MISMATCH, isRecognizedModernCode, UNSUPPORTED_PROTOCOL_VERSION } from './codes.js';
-import type { ClosedOutcome, ErrorOutcome, Outcome } from './exchange.js';
+import type { CloseCause, ClosedOutcome, ErrorOutcome, Outcome } from './exchange.js';
 import { isJsonObject, type JsonObject } from './jsonRpc.js';
 import type { UnavailableReason } from './reasons.js';
 import {
@@ -125,6 +125,11 @@ function judgeProbeAnswer(outcome: Outcome, context: ProbeContext): ProbeVerdict
       // What this side closed says nothing about the peer.
       if (outcome.cause.kind === 'host')
         return noSignal('unreachable', 'The probe was broken off.', 'Try again.');
+      // N1: who was not asked has not shown anything. A process is asked by being started.
+      if (!outcome.written && !isOfProcess(outcome.cause)) {
+        const detail = `The connection ended before the probe was sent (${outcome.cause.detail}).`;
+        return noSignal('unreachable', detail, fixFor('connect-failed'));
+      }
       return ended(outcome, context);
     case 'session-lost':
       return ambiguous(outcome, 'HTTP 404', context);
@@ -249,21 +254,24 @@ function ambiguous(outcome: Outcome, what: string, context: ProbeContext): Probe
 /** N5. A close is no answer; with a process it is a wrong path more often than a legacy server. */
 function ended(outcome: ClosedOutcome, context: ProbeContext): ProbeVerdict {
   if (outcome.redirected === true) return throughRedirect();
-  const { kind, detail, stderr } = outcome.cause;
+  const { detail, stderr } = outcome.cause;
   const said = stderr === undefined || stderr === '' ? '' : ` It last wrote: ${tellingLine(stderr)}`;
   const reason = notAllowlisted(context.peer, `ended before it answered (${detail})`);
-  const isProcess = kind === 'exit' || kind === 'end-of-output';
   return {
     type: 'discover.ambiguous',
     rule: 'N5',
     reason: {
       ...reason,
       message: sanitizeText(`${reason.message}${said}`, 500),
-      fix: isProcess
+      fix: isOfProcess(outcome.cause)
         ? `Check the command and its arguments: relative paths start at its working directory. Only if it is a legacy server, known to end at a request that it does not know: ${reason.fix}`
         : reason.fix,
     },
   };
+}
+
+function isOfProcess({ kind }: CloseCause): boolean {
+  return kind === 'exit' || kind === 'end-of-output';
 }
 
 function throughRedirect(): ProbeVerdict {

@@ -173,6 +173,19 @@ describe('what is lost', () => {
 });
 
 describe('what is no signal', () => {
+  it('a stream that ends before the probe is sent: initialize is not the first that goes out (N1)', async () => {
+    const server = await sseServer({
+      answer: legacyAnswers(),
+      onGet: (_request, response) => {
+        openStream(response);
+        if (server.streams.length === 1) response.end();
+      },
+    });
+    const host = await start(server, { maxAttempts: 5, backoffMinMs: 1, backoffMaxMs: 5 });
+    await host.peer('it').waitUntil('callable');
+    expect(server.methods().slice(0, 2)).toEqual(['server/discover', 'initialize']);
+  });
+
   it('an endpoint of another origin: not contacted, no initialize', async () => {
     const canary = await serve((_request, response) => response.writeHead(202).end());
     const server = await sseServer({

@@ -180,12 +180,23 @@ describe('what this side did proves nothing', () => {
     ['a cancelled probe', { kind: 'cancelled', written: true, detail: 'x' }],
     ['a probe that was not written', { kind: 'withheld', written: false }],
     ['a probe that could not be sent in time', { kind: 'timeout', written: false, timeoutMs: 1 }],
+    [
+      'a stream that ended before the probe was sent',
+      { kind: 'closed', written: false, cause: { kind: 'stream-ended', detail: 'x' } },
+    ],
   ])('%s is no signal', (_name, outcome) => {
     expect(judgeProbe(outcome, context).type).toBe('discover.noSignal');
   });
 });
 
 describe('the rest of the outcomes', () => {
+  it('a process that exits before it takes the probe has ended, as after it', () => {
+    for (const written of [false, true]) {
+      const exit: Outcome = { kind: 'closed', written, cause: { kind: 'exit', detail: 'exit code 1' } };
+      expect(judgeProbe(exit, context)).toMatchObject({ type: 'discover.ambiguous', rule: 'N5' });
+    }
+  });
+
   it('a lost session in answer to a probe is ambiguous, to initialize a rejection', () => {
     const lost: Outcome = { kind: 'session-lost', written: true };
     expect(judgeProbe(lost, context).type).toBe('discover.ambiguous');
