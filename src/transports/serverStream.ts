@@ -25,6 +25,11 @@ export interface ServerStreamContext {
 const MOMENT_MS = 300;
 /** A stream that lived as long was a good one, even if nothing came on it. */
 const STABLE_MS = 30_000;
+/**
+ * Between two streams of which the second does not go on with the first: what was said in between is lost, so everything
+ * is asked for anew. A server that wants to be polled more often gives its events ids.
+ */
+const SHORTEST_GAP_MS = 1000;
 /** Refusals in a row after which a server that had a stream has none any more. */
 const MAX_REFUSALS = 2;
 const METHOD_NOT_ALLOWED = 405;
@@ -130,7 +135,8 @@ export class ServerStreamReader {
       this.#place = { lastEventId: '', retryMs: place.retryMs };
     if (this.#brought || this.#lived >= STABLE_MS) this.#fruitless = 0;
     const retryAfterMs = end.kind === 'refused' ? end.retryAfterMs : undefined;
-    const delayMs = reopenDelayMs(this.#fruitless, place.retryMs, retryAfterMs);
+    const shortestMs = this.#place === undefined || this.#place.lastEventId === '' ? SHORTEST_GAP_MS : 0;
+    const delayMs = Math.max(reopenDelayMs(this.#fruitless, place.retryMs, retryAfterMs), shortestMs);
     this.#fruitless += 1;
     stream.close();
     this.#settle();

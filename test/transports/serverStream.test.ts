@@ -293,11 +293,23 @@ describe('ends, and is opened again', () => {
     ['', 1000],
   ])('retry: %s is waited for, in bounds', async (retry, wait) => {
     const peer = await legacyPeer({
-      get: (_request, response) => response.writeHead(200, EVENTS).end(`retry: ${retry}\n\n`),
+      get: (_request, response) => response.writeHead(200, EVENTS).end(`id: 1\nretry: ${retry}\n\n`),
     });
     await peer.openStream();
     await peer.until(() => peer.streams.length === 2);
     expect(peer.clock.nextDueMs).toBe(peer.clock.now() + wait);
+  });
+
+  test('without an id no retry is shorter than a second, also after messages: each stream has all listed anew', async () => {
+    const peer = await legacyPeer({
+      get: (_request, response) => response.writeHead(200, EVENTS).end(`retry: 0\n\n${event(NOTE)}`),
+    });
+    await peer.openStream();
+    for (const count of [1, 2, 3]) {
+      await peer.until(() => peer.streams.length === 2 * count);
+      expect(await streamWaits(peer.clock)).toBe(1000);
+      peer.clock.advance(1000);
+    }
   });
 
   test('retry: 0 and an end at once make no loop', async () => {
