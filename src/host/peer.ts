@@ -311,6 +311,7 @@ export class PeerOwner implements WiredPeer {
 
   /** Starts a negotiation where there is none, or the listing that failed. */
   retry(): void {
+    this.authorization?.reconsider();
     if (this.isCallable && this.lists.toolsProblem !== null) this.lists.refreshTools();
     else this.inTurn({ type: 'host.retry' });
   }

@@ -273,6 +273,22 @@ describe('an authorization server', () => {
     expect(await host.call('echo')).toMatchObject({ status: 'ok' });
   });
 
+  test('that is there again is asked at once where somebody retries', async () => {
+    const down: Prepare = (as) => {
+      as.intercept = ({ url }, response) => {
+        if (url !== '/register') return false;
+        response.writeHead(503).end();
+        return true;
+      };
+    };
+    const clock = createSimulatedClock();
+    const { as, host, told } = await scene(() => new PlainProvider(), down, { clock });
+    expect(told).toEqual([]);
+    as.intercept = () => false;
+    host.peer('p').retry();
+    await vi.waitFor(() => expect(told).toHaveLength(1), { timeout: 20_000 });
+  });
+
   test('that renews nothing while a person is asked is not asked each time either', async () => {
     const provider = new PlainProvider();
     const { as, host, server, told } = await scene(() => provider, nothing, {
