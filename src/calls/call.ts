@@ -293,7 +293,8 @@ function notFound(name: string, lease: Lease, port: CallPort): string {
   const shown = JSON.stringify(name.slice(0, 100));
   const kept = keptOut(name, lease);
   if (kept !== null) return `The tool ${shown} of ${kept.peer} is listed and not offered: ${kept.reason}.`;
-  return `There is no tool ${shown} among the ${lease.entries.size} tools of this catalog.`;
+  const { size } = lease.entries;
+  return `There is no tool ${shown} in this catalog, which has ${size === 1 ? '1 tool' : `${size} tools`}.`;
 }
 
 /** The tool that would have this name, if it was put aside. Its words are fit to be shown. */

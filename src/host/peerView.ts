@@ -85,14 +85,18 @@ function withAuthorization(
   authorization: PeerAuthorization | null,
 ): UnavailableReason | null {
   if (reason?.code !== 'unauthorized' || authorization === null) return reason;
-  const { pendingUrl, problem } = authorization;
+  const { pendingUrl, problem, remedy } = authorization;
   if (pendingUrl !== null) {
     return {
       ...reason,
       fix: `Open ${pendingUrl} and grant access, then hand what comes back to authorize().`,
     };
   }
-  return problem === null ? reason : { ...reason, message: `${reason.message} ${asSentence(problem)}` };
+  return {
+    ...reason,
+    message: problem === null ? reason.message : `${reason.message} ${asSentence(problem)}`,
+    fix: remedy ?? reason.fix,
+  };
 }
 
 function asSentence(text: string): string {

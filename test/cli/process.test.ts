@@ -201,7 +201,7 @@ describe('the executable', () => {
     const shown = await probe(SECRET);
     expect(shown.code).toBe(1);
     expect(shown.stdout.replace(/\s+/g, ' ')).toContain(
-      'why HTTP 401 in answer to server/discover. fix Configure credentials for this peer (auth, or headers)',
+      'why HTTP 401 in answer to server/discover. fix Configure another token for this peer: ',
     );
     const { code, stdout } = await probe(SECRET, '--json');
     const [peer] = JSON.parse(stdout).peers;

@@ -10,6 +10,7 @@ export function bearerAuthorization(peer: string, token: string): PeerAuthorizat
   return {
     pendingUrl: null,
     problem: null,
+    remedy: 'Configure another token for this peer: the server does not take the one in auth.',
     context: hash('sha256', `peerage bearer\n${token}`, 'hex'),
     credentials: () => (isClosed ? null : credentials),
     refused: () => Promise.resolve(false),

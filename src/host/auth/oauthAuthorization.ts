@@ -26,6 +26,7 @@ const MAX_SECRETS = 64;
 const MAX_PROBLEM_LENGTH = 300;
 const NOT_OURS =
   'its provider is also that of a peer at another origin, and no token is shown to two: give each a provider of its own';
+const ASK_ANEW = 'Call retry() to ask for access anew, or authorize() if credentials are there by now.';
 
 export class OAuthAuthorization implements PeerAuthorization {
   readonly #options: PeerAuthorizationOptions;
@@ -70,6 +71,10 @@ export class OAuthAuthorization implements PeerAuthorization {
 
   get problem(): string | null {
     return this.#problem;
+  }
+
+  get remedy(): string | null {
+    return this.#source.machine !== null || this.#problem === NOT_OURS ? null : ASK_ANEW;
   }
 
   get context(): string {
@@ -287,7 +292,8 @@ export class OAuthAuthorization implements PeerAuthorization {
       );
     }
     // RFC 6749, 4.1.2: a server that gets a code twice may take back what it gave for it.
-    if (this.#state?.isSpent(redemption.code) === true)
+    // What answers an open request is that request's, whatever its value: some give the same each time.
+    if (pending === null && this.#state?.isSpent(redemption.code) === true)
       throw this.#error('what came back was redeemed already');
     this.#state?.noteSpent(redemption.code);
     pending?.answered();

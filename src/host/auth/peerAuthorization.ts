@@ -9,6 +9,8 @@ export interface PeerAuthorization extends HttpAuthorizer {
   readonly pendingUrl: string | null;
   /** Why the last attempt to obtain credentials failed, in a sentence; null where it did not. */
   readonly problem: string | null;
+  /** What to do where the server refuses and nobody is asked for access; null: configure credentials that it takes. */
+  readonly remedy: string | null;
   /**
    * A word that stands for whoever the requests are made for: the same while credentials are merely renewed, another one
    * when they change. Never a secret, nor one that could be computed from it without knowing it.

@@ -28,14 +28,17 @@ async function peerOf(server: GrantingServer, auth?: PeerAuth, headers: Record<s
 test('without credentials, or with some that are refused: what to configure', async () => {
   const server = await grantingServer();
   const peers = [
-    await peerOf(server),
-    await peerOf(server, undefined, { authorization: `Bearer ${SECRET}` }),
-    await peerOf(server, { type: 'bearer', token: SECRET }),
+    { peer: await peerOf(server), fix: CONFIGURE },
+    { peer: await peerOf(server, undefined, { authorization: `Bearer ${SECRET}` }), fix: CONFIGURE },
+    {
+      peer: await peerOf(server, { type: 'bearer', token: SECRET }),
+      fix: 'Configure another token for this peer: the server does not take the one in auth.',
+    },
   ];
-  for (const peer of peers) {
+  for (const { peer, fix } of peers) {
     expect(peer.report()).toMatchObject({
       state: 'unavailable',
-      reason: { code: 'unauthorized', message: REFUSED, fix: CONFIGURE },
+      reason: { code: 'unauthorized', message: REFUSED, fix },
       authorizationUrl: null,
       initializeSent: 0,
     });
@@ -70,4 +73,24 @@ test('where a person can grant access: the page, until that was done', async () 
   expect(peer.explain()).toContain(authorizationUrl);
   const report = await peer.authorize(server.grant(authorizationUrl ?? ''));
   expect(report).toMatchObject({ state: 'modern', reason: null, authorizationUrl: null, tools: 2 });
+});
+
+test('where a person did not grant access: that, and how to ask anew', async () => {
+  const server = await grantingServer();
+  const peer = await peerOf(server, createOAuthProvider({ redirectUrl: 'http://127.0.0.1:7777/callback' }));
+  const back = new URL(server.grant(peer.report().authorizationUrl ?? ''));
+  back.searchParams.delete('code');
+  back.searchParams.set('error', 'access_denied');
+  await expect(peer.authorize(back)).rejects.toThrow(/access_denied/);
+  expect(peer.report()).toMatchObject({
+    reason: {
+      message: `${REFUSED} The authorization server answered access_denied.`,
+      fix: 'Call retry() to ask for access anew, or authorize() if credentials are there by now.',
+    },
+    authorizationUrl: null,
+  });
+  peer.retry();
+  await vi.waitFor(() => expect(peer.report().authorizationUrl).not.toBeNull());
+  const report = await peer.authorize(server.grant(peer.report().authorizationUrl ?? ''));
+  expect(report).toMatchObject({ state: 'modern', reason: null });
 });
