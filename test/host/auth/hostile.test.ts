@@ -207,6 +207,26 @@ test('a code is sent once, also when it is handed over after it was redeemed', a
   expect(await host.call('echo')).toMatchObject({ status: 'ok' });
 });
 
+test('a code that has the value of an earlier one is another where another request is open', async () => {
+  const { as, host, told, report } = await scene(
+    () => new PlainProvider(),
+    (as) => {
+      as.redirecting = (parameters) => parameters.set('code', 'the-same-code');
+      tokens(() => {
+        const access_token = `token-${as.count('/token')}`;
+        as.access.set(access_token, { scope: '', family: { revoked: false }, valid: true });
+        return [200, JSON.stringify({ access_token, token_type: 'Bearer' })];
+      })(as, undefined as never);
+    },
+  );
+  await host.peer('p').authorize(await as.visit(told[0] ?? ''));
+  as.expire();
+  await host.call('echo');
+  await host.peer('p').authorize(await as.visit(told[1] ?? ''));
+  expect(report().state).toBe('modern');
+  expect(as.count('/token')).toBe(2);
+});
+
 test('secrets that are in use are taken out of texts, however many flows there were', async () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const { as, host, server } = await scene(
