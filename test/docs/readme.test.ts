@@ -50,6 +50,7 @@ describe('README.md', () => {
       [
         'docs modern 2026-07-28',
         'archive legacy 2025-11-25',
+        'echo list_notes read_note search slow summarize',
         "ok answered [ { type: 'text', text: 'Ocean currents\\nTides' } ]",
       ],
     ],
