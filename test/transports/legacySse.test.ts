@@ -326,6 +326,9 @@ describe('GET fails', () => {
     ['404', 404, {}, { kind: 'no-event-stream', status: 404 }],
     ['405', 405, { 'content-type': 'application/json' }, { kind: 'no-event-stream', status: 405 }],
     ['503', 503, { 'retry-after': '7' }, { kind: 'http-status', status: 503, retryAfterMs: 7000 }],
+    ['408', 408, {}, { kind: 'http-status', status: 408 }],
+    ['425', 425, {}, { kind: 'http-status', status: 425 }],
+    ['429', 429, { 'retry-after': '7' }, { kind: 'http-status', status: 429, retryAfterMs: 7000 }],
     ['JSON', 200, { 'content-type': 'application/json' }, { kind: 'no-event-stream', status: 200 }],
     ['HTML', 200, { 'content-type': 'text/html' }, { kind: 'no-event-stream', status: 200 }],
     ['no content type', 204, {}, { kind: 'no-event-stream', status: 204 }],
@@ -465,6 +468,27 @@ describe('credentials', () => {
     expect(await send(probe).ended).toMatchObject({ kind: 'unauthorized', status: 403 });
     expect(refusals).toHaveLength(3);
     expect(server.streams).toHaveLength(4);
+  });
+
+  test('a nonce is told, of every answer to GET', async () => {
+    const server = await sseServer({
+      onGet: (request, response) => {
+        if (request.headers.authorization === 'Bearer 0') {
+          response.writeHead(401, { 'dpop-nonce': 'n1' }).end();
+          return;
+        }
+        response.setHeader('dpop-nonce', 'n2');
+        openStream(response);
+      },
+    });
+    const nonces: string[] = [];
+    const { made } = authorizer([true]);
+    const heardNonce = (attempt: { readonly method: string }, nonce: string): void =>
+      void nonces.push(`${attempt.method} ${nonce}`);
+    const { send } = await client({ url: server.url, authorizer: { ...made, heardNonce } });
+    send(probe);
+    await server.heardAll(1);
+    expect(nonces).toEqual(['GET n1', 'GET n2']);
   });
 
   test('no others to be had: unauthorized', async () => {

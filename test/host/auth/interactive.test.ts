@@ -210,6 +210,20 @@ describe('a person', () => {
     expect(as.tokenRequests).toHaveLength(0);
   });
 
+  test('an answer without an issuer is not believed, where the server says that it names itself', async () => {
+    const { host, told, as } = await scene();
+    const back = new URL(await as.visit(told[0] ?? ''));
+    const state = back.searchParams.get('state') ?? '';
+    const no = `http://127.0.0.1:9/callback?error=canary_error&state=${state}`;
+    const error = await host
+      .peer('p')
+      .authorize(no)
+      .catch((thrown: unknown) => thrown);
+    expect(String(error)).toContain('(iss)');
+    expect(String(error)).not.toContain('canary');
+    expect(as.tokenRequests).toHaveLength(0);
+  });
+
   test('what cannot be read, or holds no code, is told', async () => {
     const { host } = await scene();
     await expect(host.peer('p').authorize('nonsense')).rejects.toThrow(/neither the URL/);
