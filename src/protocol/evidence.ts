@@ -460,7 +460,7 @@ function fixFor(kind: string): string {
     case 'http-status':
       return 'Wait, or look at the server: it is overloaded, failing or behind a failing proxy.';
     default:
-      return 'Check that the server is running and that host, port and network are right.';
+      return 'Check that the server is running and that host, port and network are right; also the proxy, where one is configured.';
   }
 }
 
