@@ -14,11 +14,14 @@ export function joinedValue(value: string | string[] | undefined): string | unde
   return typeof value === 'object' ? value.join(', ') : value;
 }
 
+export const USER_AGENT = 'peerage';
+/** Gathering an event stream for better compression would hold its messages back. */
+export const ACCEPT_ENCODING = 'identity';
+
 /** Sent with every request, before the configured headers. */
 export const OWN_HEADERS: Readonly<Record<string, string>> = {
-  'user-agent': 'peerage',
-  // Gathering an event stream for better compression would hold its messages back.
-  'accept-encoding': 'identity',
+  'user-agent': USER_AGENT,
+  'accept-encoding': ACCEPT_ENCODING,
 };
 
 /** `DPoP-Nonce` may come with any answer (RFC 9449, 8.2). */

@@ -4,7 +4,7 @@ import { systemClock } from './clock.js';
 import { EVENT_STREAM } from './httpAnswer.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
 import type { GetContext } from './httpGet.js';
-import { OWN_HEADERS } from './httpHeaders.js';
+import { ACCEPT_ENCODING, OWN_HEADERS, USER_AGENT } from './httpHeaders.js';
 import { createHttpPool, type HttpPool } from './httpPool.js';
 import { HttpPost } from './httpPost.js';
 import type { PostContext } from './httpPostContext.js';
@@ -147,8 +147,10 @@ class StreamableHttpTransport implements Transport {
   }
 
   #headersFor(exchange: Exchange, target: HttpTarget): Record<string, string> {
+    // Written out: an object that begins with a spread is several times slower to make and to read, once a call.
     const headers: Record<string, string> = {
-      ...OWN_HEADERS,
+      'user-agent': USER_AGENT,
+      'accept-encoding': ACCEPT_ENCODING,
       ...target.headers,
       accept: 'application/json, text/event-stream',
       'content-type': 'application/json',
