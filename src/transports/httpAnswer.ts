@@ -74,6 +74,7 @@ interface Reading {
   /** The answer is a good one, unless its body spoils it. */
   readonly good: boolean;
   readonly maxBytes: number;
+  readonly decided: StreamEnd | null;
   hand(text: string): void;
   finish(body: Body): StreamEnd;
 }
@@ -90,21 +91,20 @@ export function createAnswerReader(
   // 404 with a session means that the session is gone (2025-11-25, "Session Management"), whatever error comes along.
   const isSessionLoss = status === 404 && head.hadSession;
   const mayBeError = refusal === undefined && typed && isOtherClientError(status) && !isSessionLoss;
+  const finish = (body: Body): StreamEnd => refusal ?? endOf(head, body, context);
+  const isPage = isSuccess(status) && HTML_TYPES.has(mediaType);
+  const isDecided = refusal !== undefined || isPage || isDecidedByStatus(status);
   const reading: Reading = {
     head,
     context,
     good,
+    decided: isDecided ? finish(NO_TEXT) : null,
     maxBytes: good ? context.maxMessageBytes : Math.min(MAX_ERROR_BODY_BYTES, context.maxMessageBytes),
     hand: good || mayBeError ? context.deliver : context.overhear,
-    finish: (body) => refusal ?? endOf(head, body, context),
+    finish,
   };
-  const isPage = isSuccess(status) && HTML_TYPES.has(mediaType);
-  const isDecided = refusal !== undefined || isPage || isDecidedByStatus(status);
-  const decided = isDecided ? reading.finish(NO_TEXT) : null;
-  return { decided, ...(mediaType === EVENT_STREAM ? readEvents(reading) : readWhole(reading)) };
+  return mediaType === EVENT_STREAM ? readEvents(reading) : readWhole(reading);
 }
-
-type BodyReader = Omit<AnswerReader, 'decided'>;
 
 /** What the body turned out to be. `text` is absent where it is longer than the limit, cut off or no UTF-8. */
 interface Body {
@@ -118,9 +118,10 @@ export const EVENT_STREAM = 'text/event-stream';
 const JSON_TYPE = 'application/json';
 const NO_TEXT: Body = { empty: false, text: undefined };
 
-function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): BodyReader {
+function readEvents({ head, context, good, maxBytes, decided, hand, finish }: Reading): AnswerReader {
   const reader = createSseReader(maxBytes, hand, (data) => overhearWhole(data, context.overhear));
   return {
+    decided,
     place: reader,
     push(chunk) {
       const problem = reader.push(chunk);
@@ -139,7 +140,7 @@ function readEvents({ head, context, good, maxBytes, hand, finish }: Reading): B
   };
 }
 
-function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): BodyReader {
+function readWhole({ head, context, good, maxBytes, decided, hand, finish }: Reading): AnswerReader {
   const gatherer = createByteGatherer();
   /** A body may be whole and never end: a wrong `Content-Length`, no last chunk. */
   const jsonEnd = head.negotiates ? createJsonEnd() : null;
@@ -152,6 +153,7 @@ function readWhole({ head, context, good, maxBytes, hand, finish }: Reading): Bo
   }
 
   return {
+    decided,
     place: null,
     push(chunk) {
       if (gatherer.size + chunk.length > maxBytes) {

@@ -69,8 +69,6 @@ export function createSseReader(
   let type = '';
   /** The id of this event and of those to come; it is the stream's once the event has ended. */
   let id = from?.lastEventId ?? '';
-  let lastEventId = id;
-  let retryMs = from?.retryMs ?? null;
   let skipLf = false;
   let first = true;
 
@@ -136,7 +134,7 @@ export function createSseReader(
     } else if (isName(whole, nameEnd, 'id')) {
       if (!value.includes(0)) id = usableId(value);
     } else if (isName(whole, nameEnd, 'retry')) {
-      retryMs = milliseconds(value) ?? retryMs;
+      reader.retryMs = milliseconds(value) ?? reader.retryMs;
     }
   }
 
@@ -147,7 +145,7 @@ export function createSseReader(
     hasData = false;
     overlong = false;
     // Also of an event without data: that is how a server primes a stream.
-    lastEventId = id;
+    reader.lastEventId = id;
     if (!isWhole) return;
     const bytes = data.take();
     if (!isUtf8(bytes)) problem ??= 'an event is not valid UTF-8';
@@ -162,16 +160,14 @@ export function createSseReader(
     problem ??= `an event is longer than ${maxEventBytes} bytes`;
   }
 
-  return {
+  // Plain members: one reader is made an answer, and accessors cost a lot to make.
+  const reader: { -readonly [Member in keyof SseReader]: SseReader[Member] } = {
+    lastEventId: id,
+    retryMs: from?.retryMs ?? null,
     push,
     end,
-    get lastEventId() {
-      return lastEventId;
-    },
-    get retryMs() {
-      return retryMs;
-    },
   };
+  return reader;
 }
 
 function usableId(value: Buffer): string {
