@@ -1,5 +1,6 @@
 /** The checks of `auth` and `proxy`. Nothing that was configured there is ever shown: all of it may be a secret. */
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
+import { classOfHost } from './auth/addresses.js';
 import type { BearerAuth, ClientCredentialsAuth, PeerAuth, PrivateKeyAuth } from './config.js';
 import { ConfigurationError, type PathSegment } from './errors.js';
 
@@ -170,7 +171,7 @@ export function checkProxy(value: string, at: Segments): string {
 
 /** `localhost` (RFC 6761, 6.3), 127.0.0.0/8 and ::1: what is sent there does not leave this machine. */
 export function isLoopback(url: URL): boolean {
-  return /^(?:(?:.+\.)?localhost\.?|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+  return classOfHost(url.hostname) === 'loopback';
 }
 
 /** `token:abc` reads as a URL, too; what may be one is not shown. */

@@ -1,6 +1,7 @@
 /** The provider behind a peer's configuration. */
 import { hash } from 'node:crypto';
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
+import { isAuthProvider } from '../authChecks.js';
 import type { BearerAuth, ClientCredentialsAuth, PeerAuth, PrivateKeyAuth } from '../config.js';
 import { officialClient } from './officialClient.js';
 
@@ -19,13 +20,8 @@ export interface ProviderSource {
 
 type MachineAuth = ClientCredentialsAuth | PrivateKeyAuth;
 
-export function isProvider(auth: PeerAuth): auth is OAuthClientProvider {
-  const { tokens, clientInformation } = auth as Partial<OAuthClientProvider>;
-  return typeof tokens === 'function' && typeof clientInformation === 'function';
-}
-
 export function providerSource(auth: Exclude<PeerAuth, BearerAuth>): ProviderSource {
-  if (isProvider(auth)) return { current: auth, machine: null, load: () => Promise.resolve(auth) };
+  if (isAuthProvider(auth)) return { current: auth, machine: null, load: () => Promise.resolve(auth) };
   return new MachineSource(auth);
 }
 
