@@ -40,11 +40,12 @@ export interface HttpPoolOptions {
   readonly origin: string;
   /** Null: connections are made directly. No variable of the environment is read. */
   readonly proxy: HttpProxy | null;
-  /** Longest making of one connection, TLS included. */
-  readonly connectTimeoutMs: number;
+  /** Longest making of one connection, TLS included. Default 10 s. */
+  readonly connectTimeoutMs: number | undefined;
   readonly clock: Clock;
 }
 
+const CONNECT_TIMEOUT_MS = 10_000;
 /** Before the next address of a name is tried. Node's own 250 ms gives up on addresses that are merely far away. */
 const ADDRESS_ATTEMPT_TIMEOUT_MS = 500;
 /**
@@ -95,7 +96,7 @@ function directly(connector: Connector): Connect {
 /** With the owner's clock, and with every socket in sight: also one that still connects. */
 function watched(
   connect: Connect,
-  { clock, connectTimeoutMs }: HttpPoolOptions,
+  { clock, connectTimeoutMs = CONNECT_TIMEOUT_MS }: HttpPoolOptions,
   sockets: Set<Socket>,
   connectErrors: WeakSet<object>,
 ): WatchedConnect {

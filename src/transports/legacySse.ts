@@ -10,12 +10,12 @@ import type { CloseCause } from '../protocol/exchange.js';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
 import { overhearWhole } from './httpAnswer.js';
+import { type HttpOptions, notOpened } from './httpOptions.js';
 import { createHttpPool, type HttpPool } from './httpPool.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
 import { readEndpoint } from './sseEndpoint.js';
 import { SseSender } from './sseSender.js';
 import { noStream, SseStream } from './sseStream.js';
-import type { HttpOptions } from './streamableHttp.js';
 import type {
   Exchange,
   OpenResult,
@@ -26,7 +26,6 @@ import type {
 } from './transport.js';
 import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
 
-const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
 /** How long a server may take to name its endpoint once it has the GET. Servers do so at once. */
 const ENDPOINT_TIMEOUT_MS = 10_000;
 const MAX_DETAIL_LENGTH = 400;
@@ -78,7 +77,7 @@ class LegacySseTransport implements Transport {
     const pool = await createHttpPool({
       origin: target.url.origin,
       proxy: target.proxy,
-      connectTimeoutMs: this.#options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
+      connectTimeoutMs: this.#options.connectTimeoutMs,
       clock: this.#clock,
     });
     if (this.#closing !== null) return notOpened('the transport was closed');
@@ -213,8 +212,4 @@ class LegacySseTransport implements Transport {
     this.#clock.clearTimeout(this.#endpointTimer);
     this.#endpointTimer = null;
   }
-}
-
-function notOpened(detail: string): OpenResult {
-  return { ok: false, cause: { kind: 'connect-failed', detail, terminal: true } };
 }

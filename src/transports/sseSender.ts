@@ -6,6 +6,7 @@ import { OWN_HEADERS } from './httpHeaders.js';
 import type { HttpPool } from './httpPool.js';
 import { HttpPost } from './httpPost.js';
 import type { PostContext } from './httpPostContext.js';
+import { HttpPosts } from './httpPosts.js';
 import type { HttpTarget } from './httpTarget.js';
 import { PostedMessage } from './ssePosted.js';
 import { noStream } from './sseStream.js';
@@ -27,8 +28,6 @@ interface Waiting {
 
 /** How long messages behind `notifications/initialized` wait for its POST to be answered. */
 const INITIALIZED_TIMEOUT_MS = 10_000;
-/** How long last notifications may take to arrive. */
-const FAREWELL_TIMEOUT_MS = 1000;
 /** Messages that wait, and POSTs without an answer, at one time: far more than `maxInFlight` lets a host send. */
 const MAX_WAITING = 1024;
 const MAX_UNANSWERED = 256;
@@ -38,7 +37,7 @@ const UNCUT = 64 * 1024;
 
 export class SseSender {
   readonly #options: SseSenderOptions;
-  readonly #posts = new Map<Exchange, HttpPost>();
+  readonly #posts: HttpPosts;
   #waiting: Waiting[] = [];
   #context: PostContext | null = null;
   /** Messages wait for the answer to `notifications/initialized`. */
@@ -47,11 +46,10 @@ export class SseSender {
   #refusal: Exchange['refusal'] = null;
   #probe: Exchange | null = null;
   #hasStopped = false;
-  /** Called when the last post is over, while somebody waits for it. */
-  #allOver: (() => void) | null = null;
 
   constructor(options: SseSenderOptions) {
     this.#options = options;
+    this.#posts = new HttpPosts(options.clock);
   }
 
   /** The endpoint is known. */
@@ -76,7 +74,7 @@ export class SseSender {
 
   abort(exchange: Exchange): void {
     this.#waiting = this.#waiting.filter((waiting) => waiting.exchange !== exchange);
-    this.#posts.get(exchange)?.abandon();
+    this.#posts.abandon(exchange);
   }
 
   /** The stream was refused and credentials are being obtained: what waits for it is not waiting in silence (N5). */
@@ -104,24 +102,13 @@ export class SseSender {
     this.#hasStopped = true;
     this.#waiting = [];
     this.#release();
-    for (const post of [...this.#posts.values()]) {
-      if (mayArrive && post.exchange.id === null) post.release();
-      else post.abandon();
-    }
+    if (mayArrive) this.#posts.release();
+    else this.#posts.abandonAll();
   }
 
-  /** Resolves when the server has every message that is still on its way, or has had the time for it. */
-  async farewell(): Promise<void> {
-    if (this.#posts.size === 0) return;
-    const { clock } = this.#options;
-    await new Promise<void>((resolve) => {
-      const timer = clock.setTimeout(() => resolve(), FAREWELL_TIMEOUT_MS);
-      this.#allOver = () => {
-        clock.clearTimeout(timer);
-        resolve();
-      };
-    });
-    for (const post of [...this.#posts.values()]) post.abandon();
+  /** Resolves when the server has what may still arrive, or has had the time for it. */
+  farewell(): Promise<void> {
+    return this.#posts.farewell();
   }
 
   #whyNotSent(exchange: Exchange): StreamEnd | null {
@@ -154,9 +141,7 @@ export class SseSender {
       'content-type': 'application/json',
     };
     const posted = new PostedMessage(exchange, (end) => this.#postEnded(exchange, end));
-    const post = new HttpPost(context, posted, headers, text);
-    this.#posts.set(exchange, post);
-    post.start();
+    this.#posts.start(exchange, new HttpPost(context, posted, headers, text));
     this.#boundPosts();
   }
 
@@ -177,12 +162,11 @@ export class SseSender {
   /** A server that answers on the stream and never to a POST costs a socket a message; not for ever. */
   #boundPosts(): void {
     if (this.#posts.size <= MAX_UNANSWERED) return;
-    const [oldest] = this.#posts.values();
     this.#options.events.fault({
       kind: 'stream',
       detail: `more than ${MAX_UNANSWERED} POSTs without an answer`,
     });
-    oldest?.abandon();
+    this.#posts.abandonOldest();
   }
 
   /** @param end null: it was taken, and the answer comes on the stream */
@@ -220,10 +204,8 @@ export class SseSender {
       overheard: overhear,
       sessionOffered: () => {},
       sessionLost: () => {},
-      over: ({ exchange }) => {
-        this.#posts.delete(exchange instanceof PostedMessage ? exchange.message : exchange);
-        if (this.#posts.size === 0) this.#allOver?.();
-      },
+      over: ({ exchange }) =>
+        this.#posts.over(exchange instanceof PostedMessage ? exchange.message : exchange),
     };
   }
 }

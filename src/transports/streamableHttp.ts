@@ -5,9 +5,11 @@ import { EVENT_STREAM } from './httpAnswer.js';
 import type { HttpAuthorizer } from './httpAuthorizer.js';
 import type { GetContext } from './httpGet.js';
 import { ACCEPT_ENCODING, OWN_HEADERS, USER_AGENT } from './httpHeaders.js';
+import { type HttpOptions, notOpened } from './httpOptions.js';
 import { createHttpPool, type HttpPool } from './httpPool.js';
 import { HttpPost } from './httpPost.js';
 import type { PostContext } from './httpPostContext.js';
+import { HttpPosts } from './httpPosts.js';
 import { type HttpTarget, type HttpTargetReading, readHttpTarget } from './httpTarget.js';
 import { Resumption } from './resumption.js';
 import { ServerStreamReader } from './serverStream.js';
@@ -23,29 +25,6 @@ import type {
 } from './transport.js';
 import { DEFAULT_MAX_MESSAGE_BYTES } from './transport.js';
 
-export interface HttpOptions {
-  /** `http:` or `https:`. User information becomes `authorization: Basic …` unless that header is configured. */
-  readonly url: string | URL;
-  /** Sent with every request to this origin, and to no other. See `configuredHeaderProblem` for what is refused. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Longest answer or event, decoded. Default 16 MiB. */
-  readonly maxMessageBytes?: number;
-  /** Longest making of one connection, TLS included. Default 10 s. */
-  readonly connectTimeoutMs?: number;
-  readonly clock?: Clock;
-  /** Where the credentials come from, besides the configured headers. Default: there are none. */
-  readonly authorizer?: HttpAuthorizer | undefined;
-  /**
-   * URL of an HTTP proxy, reached by `http:` or `https:`; its user information becomes `proxy-authorization`. Every
-   * connection goes through a tunnel (CONNECT), so the proxy sees neither headers nor messages of an `https:` endpoint.
-   * Default: none; the variables of the environment are not read.
-   */
-  readonly proxy?: string | URL | undefined;
-}
-
-const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
-/** How long `close` waits for last notifications to arrive: a courtesy. */
-const FAREWELL_TIMEOUT_MS = 1000;
 /** The first revision whose requests carry `MCP-Protocol-Version`. */
 const FIRST_REVISION_IN_HEADER = '2025-06-18';
 /** Visible ASCII (2025-11-25, basic/transports, "Session Management"). The length is ours: a head has to fit 16 KiB. */
@@ -67,26 +46,25 @@ class StreamableHttpTransport implements Transport {
   readonly perRequestStreams = true;
   readonly #events: TransportEvents;
   readonly #reading: HttpTargetReading;
-  readonly #connectTimeoutMs: number;
+  readonly #connectTimeoutMs: number | undefined;
   readonly #maxMessageBytes: number;
   readonly #clock: Clock;
   readonly #authorizer: HttpAuthorizer | null;
-  readonly #posts = new Map<Exchange, HttpPost>();
+  readonly #posts: HttpPosts;
   #open: OpenEndpoint | null = null;
   #serverStream: ServerStreamReader | null = null;
   #closing: Promise<void> | null = null;
-  /** Called when the last post is over, while `close` waits for it. */
-  #allOver: (() => void) | null = null;
   #session: { readonly id: string; lost: boolean } | null = null;
   #agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string } | null = null;
 
   constructor(events: TransportEvents, reading: HttpTargetReading, options: HttpOptions) {
     this.#events = events;
     this.#reading = reading;
-    this.#connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
+    this.#connectTimeoutMs = options.connectTimeoutMs;
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
     this.#clock = options.clock ?? systemClock;
     this.#authorizer = options.authorizer ?? null;
+    this.#posts = new HttpPosts(this.#clock);
   }
 
   async open(): Promise<OpenResult> {
@@ -112,13 +90,11 @@ class StreamableHttpTransport implements Transport {
       return;
     }
     const headers = this.#headersFor(exchange, this.#open.get.target);
-    const post = new HttpPost(this.#open.context, exchange, headers, text);
-    this.#posts.set(exchange, post);
-    post.start();
+    this.#posts.start(exchange, new HttpPost(this.#open.context, exchange, headers, text));
   }
 
   abort(exchange: Exchange): void {
-    this.#posts.get(exchange)?.abandon();
+    this.#posts.abandon(exchange);
   }
 
   negotiated(agreed: { readonly era: 'modern' | 'legacy'; readonly revision: string }): void {
@@ -214,39 +190,19 @@ class StreamableHttpTransport implements Transport {
         if (this.#session !== null) this.#session.lost = true;
       },
       resume: (exchange, from, ended) => this.#resumption(exchange, from, ended),
-      over: (post) => {
-        this.#posts.delete(post.exchange);
-        if (this.#posts.size === 0) this.#allOver?.();
-      },
+      over: ({ exchange }) => this.#posts.over(exchange),
     };
   }
 
   async #shutDown(): Promise<void> {
     this.#serverStream?.close();
-    // What nobody waits for, such as the `notifications/cancelled` of what was in flight, may have been sent just now.
-    for (const post of [...this.#posts.values()]) {
-      if (post.exchange.id === null) post.release();
-      else post.abandon();
-    }
+    this.#posts.release();
     this.#events.closed({ kind: 'host', detail: 'closed by this side' });
     if (this.#open === null) return;
     const open = this.#open;
-    await this.#lastPosts();
-    for (const post of [...this.#posts.values()]) post.abandon();
+    await this.#posts.farewell();
     await this.#endSession(open);
     await open.pool.close();
-  }
-
-  /** Resolves when the server has every message that is still on its way, or has had the time for it. */
-  #lastPosts(): Promise<void> {
-    if (this.#posts.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = this.#clock.setTimeout(() => resolve(), FAREWELL_TIMEOUT_MS);
-      this.#allOver = () => {
-        this.#clock.clearTimeout(timer);
-        resolve();
-      };
-    });
   }
 
   #endSession({ get }: OpenEndpoint): Promise<void> {
@@ -266,8 +222,4 @@ interface OpenEndpoint {
   readonly pool: HttpPool;
   readonly context: PostContext;
   readonly get: GetContext;
-}
-
-function notOpened(detail: string): OpenResult {
-  return { ok: false, cause: { kind: 'connect-failed', detail, terminal: true } };
 }

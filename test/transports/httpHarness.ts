@@ -3,7 +3,8 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { CloseCause } from '../../src/protocol/exchange.js';
-import { type HttpOptions, streamableHttpTransport } from '../../src/transports/streamableHttp.js';
+import type { HttpOptions } from '../../src/transports/httpOptions.js';
+import { streamableHttpTransport } from '../../src/transports/streamableHttp.js';
 import type {
   Exchange,
   ServerStream,

@@ -1,7 +1,7 @@
 /** A legacy server over real sockets whose GETs the test answers, and a client whose time is moved by hand. */
 import type { ServerResponse } from 'node:http';
 import { createSimulatedClock, type SimulatedClock } from '../../src/testing/clock.js';
-import type { HttpOptions } from '../../src/transports/streamableHttp.js';
+import type { HttpOptions } from '../../src/transports/httpOptions.js';
 import { type Answer, answerJson, client, type SeenRequest, serve } from './httpHarness.js';
 
 export const EVENTS = { 'content-type': 'text/event-stream' };
